@@ -293,7 +293,12 @@ impl std::error::Error for Error {
 impl From<PathError> for Error {
     fn from(error: PathError) -> Self {
         let kind = if error.is_too_long() { ErrorKind::NameTooLong } else { ErrorKind::InvalidArgument };
-        Self::new(kind, error.to_string())
+        let converted = Self::new(kind, error.to_string());
+        match error {
+            PathError::InvalidId { .. } => converted,
+            // Interfaces tell an invalid path from other invalid arguments by it.
+            path => converted.with_source(path),
+        }
     }
 }
 

@@ -69,7 +69,7 @@ impl fmt::Display for PathError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotAbsolute => f.write_str("a path starts with `/`"),
-            Self::EmptyName => f.write_str("a name must not be empty"),
+            Self::EmptyName => f.write_str("a name must not be empty; leave out `//`, and a `/` at the end"),
             Self::DotName => f.write_str("a name must not be `.` or `..`"),
             Self::ForbiddenCharacter => f.write_str("a name must not contain `/` or NUL"),
             Self::NameTooLong { bytes } => {

@@ -13,7 +13,7 @@ use axum::response::{IntoResponse, Response};
 use garth_agent::kv::{KvCode, KvError};
 use garth_agent::models::NoAnswer;
 use garth_engine::home::OperatorTree;
-use garth_engine::{Error, ErrorKind, TreePath};
+use garth_engine::{Error, ErrorKind, PathError, TreePath};
 use tracing::Span;
 
 pub(crate) use self::code::Code;
@@ -161,7 +161,7 @@ impl Refusal {
     /// Returns the refusal of a path without a route. `nearest` is the name of the most similar route.
     pub(crate) fn no_route(nearest: Option<&str>) -> Self {
         let nearest = nearest.map_or_else(String::new, |nearest| format!("; did you mean {nearest}?"));
-        let message = format!("there is no such route{nearest} (docs/specs/http-reference.md lists all)");
+        let message = format!("there is no such route{nearest}; `GET /docs` shows all routes");
         Self::new(Code::NotFound, message)
     }
 
@@ -254,6 +254,11 @@ impl Refusal {
             // Others are about another field, the account or the server.
             _ => self,
         }
+    }
+
+    /// Puts the field that the failure is about before the message.
+    pub(crate) fn of_field(self, name: impl fmt::Display) -> Self {
+        self.about(format_args!("\"{name}\""))
     }
 
     /// Puts the subject of the failure before the message.
@@ -423,7 +428,9 @@ impl Refusal {
         }
         if !error.is(ErrorKind::Corrupt) {
             let path = error.path().cloned().map(Box::new);
-            return Self { path, ..of_kind(error.kind(), error.message(), error) };
+            let refusal = Self { path, ..of_kind(error.kind(), error.message(), error) };
+            let code = if is_of_invalid_path(error) { Code::InvalidPath } else { refusal.code };
+            return Self { code, ..refusal };
         }
         // A client that can read the file can also repair it, so the message names the path.
         let message = match error.path() {
@@ -437,6 +444,14 @@ impl Refusal {
         };
         refusal.because(format!("{}: {}", error.kind(), chain(error)))
     }
+}
+
+/// Returns true for an error about the form of a path. Each has the reason among its causes, whichever part
+/// of the library found it.
+fn is_of_invalid_path(error: &Error) -> bool {
+    let is_of_form = error.is(ErrorKind::InvalidArgument) || error.is(ErrorKind::NameTooLong);
+    let mut causes = std::iter::successors(std::error::Error::source(error), |&cause| cause.source());
+    is_of_form && causes.any(|cause| cause.is::<PathError>())
 }
 
 fn of_kind(kind: ErrorKind, message: &str, error: &dyn std::error::Error) -> Refusal {
@@ -488,12 +503,20 @@ fn of_kind(kind: ErrorKind, message: &str, error: &dyn std::error::Error) -> Ref
     Refusal { message, ..refusal }.because(format!("{kind}: {}", chain(error)))
 }
 
-/// Returns a message with advice for clients in place of an option of the command line.
+/// Returns a message with advice for clients in place of that for the command line and the library.
 fn for_clients(message: &str) -> Cow<'_, str> {
-    match message.strip_suffix("; see `--upload-limit`") {
-        Some(limit) => Cow::Owned(format!(
-            "{limit}; send parts to `POST /v1/uploads`, and join them with `POST /v1/batch`"
-        )),
+    // The content may be an upload, or part of another call.
+    let limit = message.strip_prefix("one upload to this tree has at most ");
+    if let Some(limit) = limit.and_then(|limit| limit.strip_suffix("; see `--upload-limit`")) {
+        return Cow::Owned(format!(
+            "content that is sent to this tree at once has at most {limit}; send parts of at most that size to \
+             `POST /v1/uploads`, and join them with `POST /v1/batch`"
+        ));
+    }
+    match message.strip_suffix("; ask its lower layer") {
+        Some(failure) => {
+            Cow::Owned(format!("{failure}; leave \"overlay\" out to read the past of the account"))
+        }
         None => Cow::Borrowed(message),
     }
 }

@@ -5,6 +5,7 @@
 //! client is, what it reaches, and the limits on its calls. Nothing is remembered between two requests.
 
 mod choice;
+mod envelope;
 mod failure;
 mod handler;
 mod hints;
@@ -12,6 +13,7 @@ mod http;
 mod identity;
 mod line;
 mod listen;
+mod pipes;
 mod prompts;
 mod resources;
 mod skills;

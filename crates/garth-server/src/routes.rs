@@ -91,7 +91,7 @@ use crate::call_limits::CallLimits;
 use crate::chat_model::ServedModel;
 use crate::compute::compute;
 use crate::embedder::ServedEmbedder;
-use crate::errors::Refusal;
+use crate::errors::{Code, Refusal};
 use crate::fields::{Field, Fields};
 use crate::limits::Limits;
 use crate::metrics::Routed;
@@ -220,7 +220,8 @@ async fn answer(
 
 async fn arguments(head: &mut Parts) -> Result<Arguments, Refusal> {
     let arguments = Path::<Arguments>::from_request_parts(head, &()).await;
-    Ok(arguments.map_err(|_| Refusal::validation("the path must be percent-encoded UTF-8"))?.0)
+    let message = "the path of the address must be percent-encoded UTF-8";
+    Ok(arguments.map_err(|_| Refusal::new(Code::InvalidPath, message))?.0)
 }
 
 /// Request whose key has the scopes of its route.
@@ -410,7 +411,8 @@ impl<'a> Admission<'a> {
     where
         'a: 'c,
     {
-        let declared: Vec<&[Field]> = self.route.field_groups().collect();
+        let binding = &self.admitted.key().binding;
+        let declared: Vec<&[Field]> = self.route.field_groups_for(binding).collect();
         Fields::parse((self.route.path, self.arguments), fields, &declared)
     }
 

@@ -16,7 +16,7 @@ pub fn with_path(path: &str) -> impl FnOnce(Error) -> Error {
     move |error| match error.path() {
         None if error.is(ErrorKind::InvalidArgument) || error.is(ErrorKind::NameTooLong) => {
             let shown: String = path.chars().take(MAX_SHOWN).collect();
-            Error::new(error.kind(), format!("{shown}: {}", error.message()))
+            Error::new(error.kind(), format!("{shown}: {}", error.message())).with_source(error)
         }
         Some(found) => match TreePath::parse(path) {
             // A path above the one written is part of it, so the error is clear as it is.

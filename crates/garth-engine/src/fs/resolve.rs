@@ -17,7 +17,7 @@ use std::future::Future;
 use crate::error::{Error, ErrorKind, OptionalExt as _, Result};
 use crate::fs::FileSystem;
 use crate::model::{At, Entry, Kind};
-use crate::path::{MAX_PATH, Name, TreePath};
+use crate::path::{MAX_PATH, Name, PathError, TreePath};
 
 /// Limit on the links followed for one path, as `MAXSYMLINKS` of Linux.
 pub const MAX_SYMLINKS: usize = 40;
@@ -43,10 +43,10 @@ pub enum Follow {
 /// filesystem.
 pub async fn resolve<F: FileSystem + ?Sized>(fs: &F, path: &str, follow: Follow) -> Result<TreePath> {
     if !path.starts_with('/') {
-        return Err(Error::invalid("a path starts with `/`"));
+        return Err(PathError::NotAbsolute.into());
     }
     if path.len() > MAX_PATH {
-        return Err(Error::new(ErrorKind::NameTooLong, format!("a path has at most {MAX_PATH} bytes")));
+        return Err(PathError::PathTooLong { bytes: path.len() }.into());
     }
     let wants_directory = wants_directory(path);
     // As in POSIX, `link/` is the directory that the link leads to.

@@ -164,7 +164,7 @@ impl FromStr for VersionId {
         parts
             .and_then(|(seq, ino)| Some(Self { seq: Seq(number(seq)?), ino: Ino(number(ino)?) }))
             .filter(|id| id.to_string() == text) // One spelling only: no `+`, no leading zero, no upper case.
-            .ok_or_else(|| Error::invalid("not a version id"))
+            .ok_or_else(|| Error::invalid("not a version id, which looks like ver_7-3"))
     }
 }
 

@@ -97,7 +97,9 @@ codes! {
         "The `Idempotency-Key` of a write is not one [token](kv-api.md#idempotency).",
         "Send one token of 1 to 128 characters, such as a UUID.";
     InvalidPath = "INVALID_PATH", BAD_REQUEST, [InvalidArgument, NameTooLong], No,
-        "A path, or a key path or prefix that violates the rules of [keys](kv-api.md#keys).",
+        "A [path](tree.md#names-and-paths), or a key path or prefix that violates the rules of \
+         [keys](kv-api.md#keys). A path in an operation or condition of `tree/commit`, and in `child`, is \
+         part of a value of another type, so it is a `VALIDATION_ERROR`.",
         "Correct the path.";
     InvalidGlob = "INVALID_GLOB", BAD_REQUEST, [InvalidArgument], No,
         "A pattern of keys violates the rules of [keys](kv-api.md#keys).",

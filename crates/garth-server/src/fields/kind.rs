@@ -135,6 +135,11 @@ impl Kind {
         }
     }
 
+    /// Rejects the empty string.
+    pub(crate) const fn not_empty(self) -> Self {
+        self.chars(1, usize::MAX)
+    }
+
     /// Says what the strings of an array hold.
     pub(crate) const fn of(self, of: &'static str) -> Self {
         match self {
@@ -183,6 +188,7 @@ impl Kind {
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
+            Self::Text { min: 1, max: usize::MAX, .. } => f.write_str("a string that is not empty"),
             Self::Text { max: usize::MAX, .. } => f.write_str("a string"),
             Self::Text { min, max, .. } => write!(f, "a string of {min} to {max} characters"),
             Self::Moment => f.write_str("a time, a sequence or the name of a snapshot"),

@@ -18,6 +18,32 @@ pub(crate) fn tree_path(text: &str) -> Result<TreePath, Refusal> {
     Ok(TreePath::parse(path).map_err(Error::from)?)
 }
 
+/// Returns the path that a field has.
+pub(crate) fn path_field(name: &str, text: &str) -> Result<TreePath, Refusal> {
+    tree_path(text).map_err(|refusal| refusal.of_field(name))
+}
+
+/// Returns the paths that a field with an array has.
+pub(crate) fn path_fields(name: &str, texts: &[String]) -> Result<Vec<TreePath>, Refusal> {
+    let path = |(at, text): (usize, &String)| path_field(&format!("{name}[{at}]"), text);
+    texts.iter().enumerate().map(path).collect()
+}
+
+/// Checks the form of a path that a call resolves as a shell does: it may have `.`, `..` and empty names.
+pub(crate) fn shell_path_field<'p>(name: &str, text: &'p str) -> Result<&'p str, Refusal> {
+    let check = || {
+        if !text.starts_with('/') {
+            return Err(PathError::NotAbsolute);
+        }
+        if text.len() > MAX_PATH {
+            return Err(PathError::PathTooLong { bytes: text.len() });
+        }
+        let names = text.split('/').filter(|name| !["", ".", ".."].contains(name));
+        names.map(Name::parse).try_for_each(|name| name.map(drop))
+    };
+    check().map(|()| text).map_err(|error| Refusal::from(Error::from(error)).of_field(name))
+}
+
 /// Returns the path of a position. Stored paths may be longer than those of requests.
 pub(crate) fn stored_path(text: &str) -> Result<TreePath, Refusal> {
     let names = text.strip_prefix('/').ok_or_else(Refusal::cursor)?;
@@ -32,6 +58,7 @@ pub(crate) fn stored_path(text: &str) -> Result<TreePath, Refusal> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::errors::Code;
 
     #[test]
     fn slashes_at_the_end_are_ignored() {
@@ -44,6 +71,25 @@ mod tests {
         for text in ["", "a", "a/", " /a", "//a", "/a//b", "/./", "/a/../", "/..", "/a\0/", &long] {
             assert!(read(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn refusals_of_paths_name_the_field_and_have_one_code() {
+        let long = format!("/{}", "n".repeat(300));
+        for text in ["", "a", "/a\0", &long] {
+            let strict = path_field("path", text).map(drop);
+            for refused in [strict, shell_path_field("path", text).map(drop)] {
+                let refusal = refused.unwrap_err();
+                assert_eq!(refusal.code, Code::InvalidPath, "{text}: {}", refusal.message);
+                assert!(refusal.message.starts_with("\"path\": "), "{}", refusal.message);
+            }
+        }
+        for text in ["/..", "/a//b", "/./a"] {
+            assert_eq!(path_field("in", text).unwrap_err().code, Code::InvalidPath, "{text}");
+            assert_eq!(shell_path_field("in", text).ok(), Some(text));
+        }
+        let many = path_fields("in", &["/a".to_owned(), "b".to_owned()]).unwrap_err();
+        assert_eq!(many.message, "\"in[1]\": a path starts with `/`");
     }
 
     #[test]

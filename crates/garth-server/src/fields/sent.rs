@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 
 use super::cursor::{self, RequestHash};
 use super::field::Field;
-use super::kind::Kind;
+use super::kind::{Kind, Shape};
 use super::slot::Slot;
 use crate::errors::Refusal;
 
@@ -96,8 +96,7 @@ impl<'a> Fields<'a> {
                 let plain = kind.without_bounds();
                 return Refusal::validation(format!("\"{name}\" must be {plain}, not a string"));
             }
-            let colon = if flaw.is_empty() { "" } else { ": " };
-            Refusal::validation(format!("\"{name}\" must be {kind}{colon}{flaw}"))
+            Refusal::validation(flawed(name, kind, &flaw))
         })
     }
 
@@ -143,6 +142,26 @@ impl<'a> Fields<'a> {
     }
 }
 
+/// Returns why the value of a field is refused. The flaw of a part of an object or array stands alone: the
+/// value is one, so it would be wrong to ask for one.
+fn flawed(name: &str, kind: &Kind, flaw: &str) -> String {
+    let has_parts = matches!(kind.shape(), Shape::Object | Shape::Array);
+    match flaw.strip_prefix('"').filter(|_| has_parts) {
+        Some(part) if part.starts_with('[') => format!("\"{name}{part}"),
+        Some(part) => format!("\"{name}.{part}"),
+        None if flaw.is_empty() => format!("\"{name}\" must be {kind}"),
+        None => format!("\"{name}\" must be {kind}: {flaw}"),
+    }
+}
+
+/// Returns a value that was parsed from the text of a field, or a refusal that names the field.
+pub(crate) fn of_field<T, E: Into<Refusal>>(name: &str, parsed: Result<T, E>) -> Result<T, Refusal> {
+    parsed.map_err(|error| {
+        let refusal: Refusal = error.into();
+        refusal.of_field(name)
+    })
+}
+
 /// Returns the refusal of an unknown field. If it were ignored, a request with a mistyped `ttl_seconds` would
 /// seem to work, and its value would never expire.
 fn unknown(name: &str, declared: &[&[Field]]) -> Refusal {
@@ -173,7 +192,7 @@ fn listed(declared: &[&[Field]]) -> String {
 }
 
 /// Returns why a text is not JSON. serde's own words for a text that begins with no value name its functions.
-fn reworded(error: &serde_json::Error) -> String {
+pub(crate) fn reworded(error: &serde_json::Error) -> String {
     error.to_string().replace("expected ident", "expected a value")
 }
 
@@ -257,6 +276,20 @@ mod tests {
         let names: String = (0..1000).map(|number| format!("\"x{number}\":1,")).collect();
         let unknown = read(&format!("{{{names}\"c\":\"\"}}")).unwrap_err();
         assert!(unknown.contains("is not a field of this call"), "{unknown}");
+    }
+
+    #[test]
+    fn flaw_of_a_part_names_the_part() {
+        let object = Kind::Object { of: "binding", max: usize::MAX };
+        let array = Kind::Array { of: "edges", max: usize::MAX };
+        for (kind, flaw, due) in [
+            (object, r#""read_only" must be true or false"#, r#""f.read_only" must be true or false"#),
+            (array, r#""[1].to" is missing"#, r#""f[1].to" is missing"#),
+            (object, "", r#""f" must be an object"#),
+            (Kind::Flag, "", r#""f" must be true or false"#),
+        ] {
+            assert_eq!(flawed("f", &kind, flaw), due);
+        }
     }
 
     #[test]

@@ -58,6 +58,10 @@ const EARLIER_METHODS: [&str; 2] = ["initialize", "ping"];
 /// Further ones of requests that name their revision.
 const LATER_METHODS: [&str; 1] = ["subscriptions/listen"];
 
+/// Need of the methods of requests that name their revision.
+const NEEDS_META: &str = "needs `_meta` with the `io.modelcontextprotocol/` names `protocolVersion`, \
+    `clientInfo` and `clientCapabilities`; a client of an earlier revision begins with initialize";
+
 /// Tools as clients see them, each with its entry in the table.
 static DEFINITIONS: OnceLock<Vec<(&Tool, ToolDefinition)>> = OnceLock::new();
 
@@ -333,10 +337,29 @@ impl ServerHandler for Handler {
         context: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
         let method: String = request.method.chars().take(100).collect();
-        Err(match is_served(&method, context.meta.protocol_version().is_some()) {
+        let names_revision = context.meta.protocol_version().is_some();
+        Err(match is_served(&method, names_revision) {
+            true if method == "server/discover" && !names_revision => {
+                ErrorData::invalid_params(format!("{method} {NEEDS_META}"), None)
+            }
             true => ErrorData::invalid_params(format!("the parameters of {method} have wrong types"), None),
-            false => ErrorData::new(ErrorCode::METHOD_NOT_FOUND, method, None),
+            false => ErrorData::new(ErrorCode::METHOD_NOT_FOUND, unserved(&method, names_revision), None),
         })
+    }
+}
+
+/// Returns the message of a method that is not served, for a request that names its revision or does not.
+fn unserved(method: &str, names_revision: bool) -> String {
+    match method {
+        _ if !names_revision && LATER_METHODS.contains(&method) => format!("{method} {NEEDS_META}"),
+        _ if names_revision && EARLIER_METHODS.contains(&method) => {
+            format!("{method} is a method of earlier revisions; call server/discover")
+        }
+        "resources/subscribe" | "resources/unsubscribe" => format!(
+            "{method} is not served, because nothing is remembered between two requests; call \
+             subscriptions/listen of the revision 2026-07-28"
+        ),
+        _ => format!("{method:?} is not a method of this server; server/discover describes it"),
     }
 }
 

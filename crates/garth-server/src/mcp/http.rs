@@ -6,32 +6,30 @@ use std::sync::Arc;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
+use axum::http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST};
 use axum::http::request::Parts;
-use axum::http::{HeaderValue, Method, StatusCode};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::post;
 use bytes::Bytes;
-use garth_engine::home::{Admitted, Scope};
+use garth_engine::home::Admitted;
 use http_body_util::{BodyExt as _, Full};
 use rmcp::ServerHandler;
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
-use serde::Deserialize;
-use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::choice::ToolChoice;
+use super::envelope::{BrokenMessage, Envelope, INVALID_REQUEST};
 use super::identity::identity_of;
-use super::tools::TOOLS;
 use crate::answers::is_long;
 use crate::auth::authorize;
 use crate::body::{BodyLimit, drain, read_body};
 use crate::compute::compute;
 use crate::errors::{Code, Refusal};
 use crate::metrics::Routed;
-use crate::rate_limit::{Allowance, CallClass};
+use crate::rate_limit::Allowance;
 use crate::request::{RequestId, StoredBytes};
 use crate::routes::client::Client;
 use crate::routes::respond::with_key;
@@ -44,15 +42,6 @@ const PATH: &str = "/mcp";
 const SMALL_BODY: usize = 4 << 10;
 /// Longest body of a request that listens, in bytes. Its filter is kept as long as it lasts.
 const MAX_FILTER: usize = 64 << 10;
-/// Longest id of a message in bytes that an answer to a broken message repeats.
-const MAX_ID: usize = 1 << 10;
-/// Tools that read or compute much for a short request, besides those that need `search:read`.
-const SEARCHES: [&str; 2] = ["glob", "grep"];
-
-/// Code of JSON-RPC for a text that is not JSON.
-const PARSE_ERROR: i32 = -32700;
-/// Code of JSON-RPC for a message that is no request.
-const INVALID_REQUEST: i32 = -32600;
 
 /// Returns the router of the service. `handler_of` returns the handler of a request.
 pub(super) fn router<H, F>(served: SharedState, handler_of: F) -> Router
@@ -125,7 +114,7 @@ where
     let body = read_body(&head.headers, body, limit).await?;
     let envelope = match parsed(served, key.share(), &body).await? {
         Ok(envelope) => envelope,
-        Err(broken) => return Ok(broken.into_response()),
+        Err(broken) => return Ok(response_to(broken, StatusCode::BAD_REQUEST)),
     };
     *allowance = served.calls.count(&key.id, Some(envelope.class()), served.home.env().now());
     allowance.as_ref().map_or(Ok(()), Allowance::check)?;
@@ -138,6 +127,7 @@ where
     let client = Client::new(Arc::clone(served), admitted.clone(), (head.headers.clone(), looked), asked)
         .in_turn(head.extensions.get::<RequestId>().copied(), turn);
     client.check()?;
+    client.check_agent().await?;
     // Before the client is told that it listens: it must not miss a change after that.
     let client = if envelope.listens() { client.starting_now().await? } else { client };
     let handler = handler_of(client, choice);
@@ -181,7 +171,18 @@ fn request_of(head: &Parts, body: Bytes) -> axum::http::Request<Full<Bytes>> {
     headers.remove(AUTHORIZATION);
     // A request of HTTP/1.0 has none, and the library requires one.
     headers.insert(HOST, HeaderValue::from_static("localhost"));
+    if accepts_anything(headers) {
+        headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
+    }
     request
+}
+
+/// Returns true if a client accepts every media type. The library looks for the names of two of them.
+fn accepts_anything(headers: &HeaderMap) -> bool {
+    let values = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    let mut ranges = values.flat_map(|value| value.split(','));
+    // A weight of 0 would say that it does not.
+    ranges.any(|range| range.trim() == "*/*")
 }
 
 /// Returns the response of the library as that of a route: a long answer holds room until it is sent, and a
@@ -215,24 +216,16 @@ async fn finished(
         true => StatusCode::BAD_REQUEST,
         false => head.status,
     };
-    Ok(BrokenMessage { status, id, code: INVALID_REQUEST, message: text.into_owned() }.into_response())
+    let broken = BrokenMessage { id, code: INVALID_REQUEST, message: text.into_owned() };
+    Ok(response_to(broken, status))
 }
 
-/// Message that `rmcp` does not get, or cannot read.
-struct BrokenMessage {
-    status: StatusCode,
-    id: Value,
-    code: i32,
-    message: String,
-}
-
-impl BrokenMessage {
-    fn into_response(self) -> Response {
-        let Self { status, id, code, message } = self;
-        let body = json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}});
-        let json = HeaderValue::from_static("application/json");
-        (status, [(CONTENT_TYPE, json)], body.to_string()).into_response()
-    }
+/// Returns the response to a message that `rmcp` does not get, or cannot read.
+fn response_to(broken: BrokenMessage, status: StatusCode) -> Response {
+    let BrokenMessage { id, code, message } = broken;
+    let body = json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}});
+    let json = HeaderValue::from_static("application/json");
+    (status, [(CONTENT_TYPE, json)], body.to_string()).into_response()
 }
 
 /// Parses the envelope of a message; a long one on the threads that compute.
@@ -248,116 +241,17 @@ async fn parsed(
     Ok(compute(served.home.env(), account, bytes, async move { Envelope::parse(&body) }).await?)
 }
 
-/// Part of a message by which its limits are chosen.
-#[derive(Debug)]
-struct Envelope {
-    id: Value,
-    method: String,
-    /// Name of the tool that is called.
-    tool: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct SentMessage<'a> {
-    #[serde(default)]
-    id: Value,
-    #[serde(default)]
-    method: String,
-    #[serde(borrow, default)]
-    params: Option<&'a RawValue>,
-}
-
-#[derive(Deserialize)]
-struct SentParams {
-    name: String,
-}
-
-impl Envelope {
-    fn parse(body: &[u8]) -> Result<Self, BrokenMessage> {
-        let broken = |code, message: String| BrokenMessage {
-            status: StatusCode::BAD_REQUEST,
-            id: Value::Null,
-            code,
-            message,
-        };
-        // An array would be read as the fields of the message, in their order.
-        if body.trim_ascii_start().starts_with(b"[") {
-            let message = "a request has one message; send those of a batch one by one";
-            return Err(broken(INVALID_REQUEST, message.to_owned()));
-        }
-        let sent: SentMessage<'_> = serde_json::from_slice(body).map_err(|error| match error.is_data() {
-            true => broken(INVALID_REQUEST, format!("the body is not a message of JSON-RPC: {error}")),
-            false => broken(PARSE_ERROR, format!("the body is not valid JSON: {error}")),
-        })?;
-        let params = sent.params.filter(|_| sent.method == "tools/call");
-        let params = params.and_then(|params| serde_json::from_str::<SentParams>(params.get()).ok());
-        let id =
-            Some(sent.id).filter(|id| id.is_number() || id.as_str().is_some_and(|id| id.len() <= MAX_ID));
-        let tool = params.map(|params| params.name);
-        Ok(Self { id: id.unwrap_or_default(), method: sent.method, tool })
-    }
-
-    /// Returns the class of the call, by which its key is limited.
-    fn class(&self) -> CallClass {
-        let tool = self.tool.as_deref().and_then(|name| TOOLS.iter().find(|tool| tool.name == name));
-        match tool {
-            Some(tool) if tool.scopes.contains(&Scope::SearchRead) || SEARCHES.contains(&tool.name) => {
-                CallClass::Search
-            }
-            Some(tool) if tool.effect.writes() => CallClass::Write,
-            // As the route that builds a prompt.
-            None if self.method == "prompts/get" => CallClass::Search,
-            _ => CallClass::Read,
-        }
-    }
-
-    fn listens(&self) -> bool {
-        self.method == "subscriptions/listen"
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn envelope(body: &str) -> Result<Envelope, i32> {
-        Envelope::parse(body.as_bytes()).map_err(|broken| broken.code)
-    }
-
     #[test]
-    fn envelope_chooses_the_limits_of_a_message() {
-        let ls = r#"{"jsonrpc":"2.0","id":"a","method":"tools/call","params":{"name":"ls","arguments":{}}}"#;
-        let ls = envelope(ls).unwrap();
-        assert_eq!(
-            (ls.id.clone(), ls.tool.as_deref(), ls.class()),
-            ("a".into(), Some("ls"), CallClass::Read)
-        );
-        let listen = envelope(r#"{"id":1,"method":"subscriptions/listen"}"#).unwrap();
-        assert!(listen.listens() && !ls.listens());
-        let prompt = envelope(r#"{"id":1,"method":"prompts/get","params":{"name":"workspace"}}"#).unwrap();
-        assert_eq!((prompt.class(), prompt.tool), (CallClass::Search, None));
-    }
-
-    #[test]
-    fn broken_messages_have_codes() {
-        for (body, code) in [
-            ("", PARSE_ERROR),
-            ("{", PARSE_ERROR),
-            ("nope", PARSE_ERROR),
-            ("[]", INVALID_REQUEST),
-            (r#" [{"id":1,"method":"ping"}]"#, INVALID_REQUEST),
-            (r#"{"method":1}"#, INVALID_REQUEST),
-            ("1", INVALID_REQUEST),
-        ] {
-            assert_eq!(envelope(body).map(|_| ()), Err(code), "{body}");
-        }
-    }
-
-    #[test]
-    fn long_ids_are_not_repeated() {
-        let long = format!(r#"{{"id":"{}","method":"ping"}}"#, "x".repeat(MAX_ID + 1));
-        assert_eq!(envelope(&long).unwrap().id, Value::Null);
-        assert_eq!(envelope(r#"{"id":{},"method":"ping"}"#).unwrap().id, Value::Null);
-        assert_eq!(envelope(r#"{"id":7,"method":"ping"}"#).unwrap().id, 7);
+    fn any_media_type_stands_for_both() {
+        let accepts = |value: &'static str| {
+            accepts_anything(&HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static(value))]))
+        };
+        assert!(accepts("*/*") && accepts("application/json, */*"));
+        assert!(!accepts("application/json") && !accepts("application/*") && !accepts("*/*;q=0"));
+        assert!(!accepts_anything(&HeaderMap::new()));
     }
 }

@@ -11,12 +11,12 @@ use garth_agent::Request;
 use garth_engine::{AccountStore, Error, ErrorKind, Home, Result};
 use rmcp::service::{QuitReason, ServerInitializeError, serve_server};
 use rmcp::transport::TransportAdapterIdentity;
-use rmcp::transport::async_rw::AsyncRwTransport;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::{Semaphore, watch};
 
 use super::choice::ToolChoice;
 use super::handler::Handler;
+use super::pipes::Pipes;
 use crate::errors::Refusal;
 use crate::routes::client::Client;
 use crate::stopping::Stopping;
@@ -71,8 +71,8 @@ pub async fn serve_pipes(
     // Before the first message, because clients show what a program that ends at once has written.
     client.judge().await.map_err(error_of)?;
     let input = Input { input, stop, slots: client.slots(), waiting: None };
-    let transport = AsyncRwTransport::new_server(input, output);
-    let served = serve_server::<_, _, _, TransportAdapterIdentity>(Handler::new(client, choice), transport);
+    let (transport, handler) = (Pipes::new(input, output), Handler::new(client, choice));
+    let served = serve_server::<_, _, _, TransportAdapterIdentity>(handler, transport);
     let running = match served.await {
         Ok(running) => running,
         // The client has left before its first request.

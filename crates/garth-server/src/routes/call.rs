@@ -32,6 +32,10 @@ use crate::maintenance::Maintenance;
 use crate::seal::SealingKey;
 use crate::stopping::Stopping;
 
+/// Forms of a time or state, for the refusal of a text that is none of them.
+const MOMENTS: &str = "give a sequence (42), a snapshot, a version (ver_7-3), a date or RFC 3339 time (2026-01-27, \
+    2026-01-27T09:30Z), now, today, yesterday, `last week`, or an age (90s, 15m, 1h, 7d, 2w, 3d12h)";
+
 /// Answer of a handler: the body, in JSON.
 pub(super) type Answering<'a> = BoxFuture<'a, Result<Bytes, Refusal>>;
 
@@ -180,7 +184,10 @@ impl Call<'_> {
         }
         // It is looked up in the account as well, whose paths are no paths of the caller.
         let found = self.reach.snapshot(text).await;
-        Ok(Moment::Seq(found.map_err(|error| Refusal::from(error).without_path())?))
+        Ok(Moment::Seq(found.map_err(|error| match error.kind() {
+            ErrorKind::NotFound => Refusal::from(error).without_path().advising(MOMENTS),
+            _ => Refusal::from(error).without_path(),
+        })?))
     }
 
     /// Returns the time or sequence that an optional field names.

@@ -11,7 +11,8 @@ use garth_agent::access::{Credential, Reach};
 use garth_agent::kv::DEFAULT_AGENT;
 use garth_engine::home::{Admitted, ApiKey, Binding, Scope};
 use garth_engine::model::{Seq, Timestamp};
-use garth_engine::{AccountStore, Env, Home, TreePath};
+use garth_engine::path::check_id;
+use garth_engine::{AccountStore, Env, Error, FileSystemExt as _, Home, TreePath};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use tracing::Span;
@@ -25,7 +26,7 @@ use super::tree_calls::updates::{Updates, updates};
 use crate::answers::Room;
 use crate::auth::Standing;
 use crate::compute::compute;
-use crate::errors::Refusal;
+use crate::errors::{Code, Refusal};
 use crate::fields::{Field, Fields};
 use crate::limits::Limits;
 use crate::request::RequestId;
@@ -170,6 +171,29 @@ impl Client {
     pub(crate) fn check(&self) -> Result<(), Refusal> {
         // The kind of call that every binding permits.
         self.reach(None, Tree::Files).map(drop)
+    }
+
+    /// Checks that the agent that an address names exists. A mistyped name would become an agent by its first
+    /// write. A key that is bound to an agent names it once and on purpose, maybe before it exists.
+    pub(crate) async fn check_agent(&self) -> Result<(), Refusal> {
+        let (agent, binding) = (&*self.asked.agent, &self.key().binding);
+        let is_bound = binding.agent.is_some() || binding.key.is_some();
+        if is_bound || agent.is_empty() || agent == DEFAULT_AGENT {
+            return Ok(());
+        }
+        check_id("agent", agent).map_err(Error::from)?;
+        let directory = TreePath::parse(&format!("/agents/{agent}")).map_err(Error::from)?;
+        let exists = self.account().await?.exists(&directory).await;
+        match exists.map_err(|error| Refusal::from(error).without_path())? {
+            true => Ok(()),
+            false => {
+                let message = format!(
+                    "there is no agent `{agent}`; correct \"agent\" in the address, or create it with \
+                     `POST /v1/agents/{agent}/create`"
+                );
+                Err(Refusal::new(Code::NotFound, message))
+            }
+        }
     }
 
     /// Checks that the identity may be served: opens what it reaches, and creates nothing.

@@ -33,7 +33,7 @@ use super::respond::{self, confine};
 use super::retry::RETRY_HEADER;
 use super::transfer::{expected, incoming, outgoing, refuse_content};
 use crate::errors::{Code, Refusal};
-use crate::fields::{FieldGroup as _, MAX_INTEGER, fields, flag, integer, moment, string_of};
+use crate::fields::{FieldGroup as _, MAX_INTEGER, fields, flag, integer, moment, of_field, string_of};
 
 const IF_MATCH_HEADER: Header = Header {
     name: "if-match",
@@ -98,7 +98,8 @@ fields! {
 pub(super) async fn read(call: &Call<'_>, head: &Parts) -> Result<Response, Refusal> {
     let fields = ReadFields::read(&call.fields)?;
     let (path, conditions) = (path_of(call, head)?, Conditions::read(&head.headers)?);
-    let version = fields.version.map(|version| version.parse::<VersionId>()).transpose()?;
+    let version = fields.version.map(|version| of_field("version", version.parse::<VersionId>()));
+    let version = version.transpose()?;
     let now = files(call, false).await?;
     let fs = match call.moment_of(fields.at.as_deref()).await? {
         Some(moment) => now.as_of(&moment).await?,
@@ -107,7 +108,8 @@ pub(super) async fn read(call: &Call<'_>, head: &Parts) -> Result<Response, Refu
     let (entry, file) = opened(&*fs, &path, version).await?;
     let etag = quoted(entry.etag);
     if !conditions.matches(entry.etag) {
-        return Err(unmet(&path, "If-Match"));
+        let reason = "its `ETag` is none of those in `If-Match`; read its current `ETag`, and try again";
+        return Err(unmet(&path, reason));
     }
     if conditions.knows(entry.etag) {
         // A body of unknown length: otherwise `HEAD` would answer that the file is empty.
@@ -253,7 +255,7 @@ async fn store(
         ErrorKind::IsADirectory => {
             in_the_way(&path, error.kind(), format!("{path} is a directory; name a file in it"))
         }
-        ErrorKind::Conflict if !conditions.is_empty() => unmet(&path, "If-Match` or `If-None-Match"),
+        ErrorKind::Conflict if !conditions.is_empty() => unmet(&path, &conditions.unmet()),
         _ => error.into(),
     })?;
     let status = if written.created { StatusCode::CREATED } else { StatusCode::OK };
@@ -326,7 +328,7 @@ pub(super) async fn delete(call: &Call<'_>, head: &Parts, body: &mut Body) -> Re
                 format!("{path} is a directory; remove it and everything below it with `recursive=true`");
             in_the_way(&path, error.kind(), message)
         }
-        ErrorKind::Conflict if !conditions.is_empty() => unmet(&path, "If-Match` or `If-None-Match"),
+        ErrorKind::Conflict if !conditions.is_empty() => unmet(&path, &conditions.unmet()),
         _ => error.into(),
     })?;
     let may_read = removed == path || call.key.allows(Scope::FilesRead);
@@ -375,8 +377,8 @@ fn in_the_way(path: &TreePath, kind: ErrorKind, message: String) -> Refusal {
     Refusal::new(Code::PathConflict, message).with_kind(kind).naming(path.as_str())
 }
 
-fn unmet(path: &TreePath, headers: &str) -> Refusal {
-    let message = format!("{path}: is not as `{headers}` requires; read its current `ETag`, and try again");
+fn unmet(path: &TreePath, reason: &str) -> Refusal {
+    let message = format!("{path}: {reason}");
     let refusal = Refusal::new(Code::Conflict, message).with_status(StatusCode::PRECONDITION_FAILED);
     refusal.naming(path.as_str())
 }

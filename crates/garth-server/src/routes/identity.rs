@@ -182,6 +182,18 @@ pub(super) const fn fields_of(tree: Tree) -> &'static [&'static [Field]] {
     }
 }
 
+/// Returns these groups for a key with a binding: an agent that the key supplies is not required of the call.
+pub(super) fn fields_for(tree: Tree, binding: &Binding) -> &'static [&'static [Field]] {
+    match tree {
+        Tree::Sessions | Tree::MemoryTool if supplies_agent(binding) => AnyoneFields::FIELDS,
+        _ => fields_of(tree),
+    }
+}
+
+fn supplies_agent(binding: &Binding) -> bool {
+    binding.agent.is_some() || binding.key.is_some()
+}
+
 impl<'a> Caller<'a> {
     /// Reads the caller of a request to a call on a tree; `arguments` are those of the path. `binding` is
     /// that of the API key, which supplies missing names later.
@@ -207,12 +219,10 @@ impl<'a> Caller<'a> {
                 Self { overlay, ..Self::anyone(who)? }
             }
             // These calls require an agent, which such a key supplies.
-            Tree::Sessions if binding.agent.is_some() || binding.key.is_some() => {
+            Tree::Sessions if supplies_agent(binding) => {
                 Self { subject: text_of(fields, "name"), ..Self::anyone(FieldGroup::read(fields)?)? }
             }
-            Tree::MemoryTool if binding.agent.is_some() || binding.key.is_some() => {
-                Self::anyone(FieldGroup::read(fields)?)?
-            }
+            Tree::MemoryTool if supplies_agent(binding) => Self::anyone(FieldGroup::read(fields)?)?,
             Tree::MemoryTool => {
                 let named: MemoryToolFields<'_> = FieldGroup::read(fields)?;
                 let MemoryToolFields { agent, user, key: of, chat, class, session, .. } = named;

@@ -7,7 +7,7 @@ use axum::http::{HeaderMap, HeaderValue};
 use crate::errors::{Code, Refusal};
 
 /// Type that `curl -d` and libraries for HTTP declare, whatever they send.
-const OF_FORMS: &str = "application/x-www-form-urlencoded";
+pub(super) const OF_FORMS: &str = "application/x-www-form-urlencoded";
 
 /// Checks that the headers of a call in JSON declare JSON in UTF-8, or nothing.
 pub(super) fn check_json(headers: &HeaderMap) -> Result<(), Refusal> {

@@ -11,7 +11,7 @@ use axum::http::header::{
     REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
 };
 use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri};
-use axum::response::{IntoResponse as _, Response};
+use axum::response::{IntoResponse as _, Redirect, Response};
 use axum::routing::{MethodRouter, get};
 use bytes::Bytes;
 
@@ -39,6 +39,9 @@ pub(super) fn add_pages(router: Router<SharedState>) -> Router<SharedState> {
     router
         .route("/openapi.json", of_page(get(description)))
         .route("/docs", of_page(get(reference)))
+        // Relative, because a proxy may serve all of it below a path.
+        .route("/", of_page(get(|| async { Redirect::temporary("docs") })))
+        .route("/docs/", of_page(get(|| async { Redirect::temporary("../docs") })))
         .route("/docs/{file}", of_page(get(file)))
 }
 

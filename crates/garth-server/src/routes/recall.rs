@@ -13,7 +13,9 @@ use super::call::Call;
 use super::open::Opened;
 use crate::answers::{PAGE, Room, is_long};
 use crate::errors::Refusal;
-use crate::fields::{end_time, fields, integer, moment, string, string_of, strings, time, tree_path, words};
+use crate::fields::{
+    end_time, fields, integer, moment, path_fields, string, string_of, strings, time, words,
+};
 
 /// Limit on the paths of a call.
 const MAX_PATHS: usize = 100;
@@ -110,9 +112,7 @@ pub(super) struct RecallAnswer {
 async fn asked(call: &Call<'_>, fields: RecallFields<'_>) -> Result<Recall, Refusal> {
     let mut asked = Recall::new(fields.question);
     (asked.budget, asked.limit) = (fields.budget, fields.limit);
-    for path in &fields.within {
-        asked.within.push(tree_path(path)?);
-    }
+    asked.within = path_fields("within", &fields.within)?;
     (asked.tags_any, asked.valid_at) = (fields.tags_any, fields.valid_at);
     (asked.since, asked.until) = (fields.since, fields.until);
     if fields.mode == "words" {

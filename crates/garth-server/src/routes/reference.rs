@@ -122,6 +122,9 @@ unless its type is *any JSON*. A *moment* is a [point in time](tree.md#points-in
 string or as an integer. A body has at most 1 MiB, unless the call says otherwise; an operator may
 [set](../configuration.md) other limits. Every call but those of
 [operations](operations.md) needs an API key with all scopes that are named; see [scopes](http-scopes.md).
+
+Not listed here, because their bodies and answers have other forms: `POST /mcp`, the [Model Context Protocol](mcp.md),
+and the pages `GET /openapi.json` and `GET /docs`.
 ";
 
 fn call(route: &Route) -> CallReference {
@@ -158,7 +161,7 @@ pub(super) fn body_of(route: &Route) -> BodyReference {
 
 fn field(field: &Field) -> FieldReference {
     let (r#type, of, bounds) = match field.kind {
-        Kind::Text { of, min: 0, max: usize::MAX } => ("string", of, None),
+        Kind::Text { of, max: usize::MAX, .. } => ("string", of, None),
         Kind::Text { of, min, max } => ("string", of, Some((min.into(), max.into()))),
         Kind::Moment => ("string", "moment", None),
         Kind::Words(_) => ("string", "", None),

@@ -7,13 +7,13 @@ use axum::http::request::Parts;
 use axum::response::Response;
 use axum::routing::MethodFilter;
 use futures::future::BoxFuture;
-use garth_engine::home::Scope;
+use garth_engine::home::{Binding, Scope};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 
 use super::call::{Answering, Call};
 use super::control::ControlHandler;
 use super::header::Header;
-use super::identity::fields_of;
+use super::identity::{fields_for, fields_of};
 use super::served::SharedState;
 use super::tree::Tree;
 use crate::body;
@@ -146,6 +146,11 @@ impl Route {
         self.own_fields.iter().chain(fields_of(self.tree)).copied()
     }
 
+    /// Returns the fields of the call in groups, for a key with a binding.
+    pub(super) fn field_groups_for(&self, binding: &Binding) -> impl Iterator<Item = &'static [Field]> {
+        self.own_fields.iter().chain(fields_for(self.tree, binding)).copied()
+    }
+
     /// Returns true if the call changes what is stored.
     pub(super) const fn writes(&self) -> bool {
         matches!(self.run, Run::Write(..) | Run::Upload(_) | Run::WriteControl(_))
@@ -193,6 +198,7 @@ impl Route {
 
     /// Returns the method and the path: `POST /v1/put`.
     pub(super) fn name(&self) -> String {
-        format!("{} {}", self.method.as_str(), self.path)
+        // The asterisk is for the router, and part of no address.
+        format!("{} {}", self.method.as_str(), self.path.replace("{*", "{"))
     }
 }

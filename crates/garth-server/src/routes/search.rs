@@ -13,7 +13,7 @@ use super::kv::page;
 use super::open::Opened;
 use super::search_note::Searched;
 use crate::errors::Refusal;
-use crate::fields::{Page, fields, flag, integer, string, string_of, strings, tree_path, words};
+use crate::fields::{Page, fields, flag, integer, path_fields, string, string_of, strings, words};
 use crate::wire;
 
 /// Limit on the paths of a call.
@@ -106,9 +106,7 @@ fn names_somebody(call: &Call<'_>) -> bool {
 fn asked(call: &Call<'_>, fields: SearchFields<'_>) -> Result<SearchRequest, Refusal> {
     let mut asked = SearchRequest::new(fields.query);
     let is_open = fields.within.is_some() || fields.kinds.is_some();
-    for path in fields.within.unwrap_or_default() {
-        asked.within.push(tree_path(&path)?);
-    }
+    asked.within = path_fields("in", &fields.within.unwrap_or_default())?;
     asked.kinds = match fields.kinds {
         Some(words) => kinds(&words)?,
         None if is_open => Vec::new(),

@@ -156,6 +156,16 @@ pub(super) async fn append(
     (append.run, append.after) = (owned(fields.run), owned(fields.after));
     append.state = state(fields.state)?;
     append.usage = fields.usage;
+    // A client that has lost its messages would not notice.
+    if fields.messages.is_empty()
+        && fields.events.is_empty()
+        && append.state.is_none()
+        && append.usage.is_none()
+    {
+        let message = "there is nothing to append; give at least one of \"messages\", \"events\", \"state\" and \
+                       \"usage\"";
+        return Err(Refusal::validation(message));
+    }
     let done = sessions.append(&fields.name, &append).await?;
     // Only the usage shows that the context window is almost full.
     if append.usage.is_some() {

@@ -21,8 +21,6 @@ pub(super) mod updates;
 
 use garth_engine::TreePath;
 
-use crate::errors::Refusal;
-use crate::fields::tree_path;
 use crate::routes::call::Call;
 
 /// Limit on the paths that select a part of the tree.
@@ -31,9 +29,4 @@ const MAX_PATHS: usize = 1000;
 /// Returns the path at which the tree of a call begins, if there is nothing above it.
 pub(super) fn top<'c>(call: &'c Call<'_>) -> Option<&'c TreePath> {
     call.key.binding.prefix.as_ref()
-}
-
-/// Returns the paths that texts name.
-fn tree_paths(texts: &[String]) -> Result<Vec<TreePath>, Refusal> {
-    texts.iter().map(|text| tree_path(text)).collect()
 }

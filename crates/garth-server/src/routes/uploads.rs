@@ -19,7 +19,7 @@ use super::respond;
 use super::transfer::{expected, incoming};
 use super::tree_calls::top;
 use crate::errors::Refusal;
-use crate::fields::{FieldGroup as _, fields, string_of, tree_path};
+use crate::fields::{FieldGroup as _, fields, path_field, string_of};
 
 fields! {
     /// Stores the request body for a later commit, which names it by its id and size.
@@ -82,7 +82,7 @@ pub(super) struct DiscardAnswer {
 /// Returns the path of an upload.
 fn place(call: &Call<'_>, path: Option<Cow<'_, str>>) -> Result<TreePath, Refusal> {
     match path {
-        Some(path) => tree_path(&path),
+        Some(path) => path_field("path", &path),
         None => Ok(top(call).cloned().unwrap_or_else(TreePath::root)),
     }
 }

@@ -111,7 +111,7 @@ fn refused_batch_names_the_operation_and_changes_nothing() {
             "VALIDATION_ERROR",
             "operation 2: unknown field \"file\"",
         ),
-        (json!({"op": "rm", "path": "b"}), 400, "VALIDATION_ERROR", "b: a path starts with `/`"),
+        (json!({"op": "rm", "path": "b"}), 400, "INVALID_PATH", "b: a path starts with `/`"),
         (json!({"op": "rm", "path": "/none"}), 404, "NOT_FOUND", "/none: "),
         (
             json!({"op": "write", "path": "/q/r/s", "text": "x"}),

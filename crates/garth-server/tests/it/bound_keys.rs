@@ -555,3 +555,29 @@ fn refused_settings_name_a_free_key() {
         "{message}"
     );
 }
+
+#[test]
+fn fields_of_a_bound_key_do_not_require_the_agent() {
+    let server = Server::start();
+    let unknown = json!({"name": "work", "zebra": 1}).to_string();
+    let message = server.post("sessions/get", &unknown).refused(400, "VALIDATION_ERROR");
+    assert!(message.contains("\"agent\" (required)"), "{message}");
+    let bound = server.bound_key(&json!({"agent": "scout"}));
+    let message = server.post_as(&bound, "sessions/get", &unknown).refused(400, "VALIDATION_ERROR");
+    assert!(message.contains("\"name\" (required)") && message.contains("\"agent\""), "{message}");
+    assert!(!message.contains("\"agent\" (required)"), "{message}");
+}
+
+#[test]
+fn content_beyond_the_limit_of_an_agents_tree_names_the_size_of_parts() {
+    let server = Server::start();
+    let bound = server.bound_key(&json!({"agent": "scout"}));
+    let write = json!({"op": "write", "path": "/t1", "text": "x".repeat(12 << 20)});
+    let message = server
+        .post_as(&bound, "batch", json!({"ops": [write]}).to_string())
+        .refused(413, "PAYLOAD_TOO_LARGE");
+    assert!(
+        message.contains("at once has at most 10485760 bytes; send parts of at most that size"),
+        "{message}"
+    );
+}

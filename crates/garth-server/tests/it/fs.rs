@@ -290,7 +290,7 @@ fn rejects_paths_that_are_not_canonical() {
             assert_eq!(head_of_account(&server), before, "{path}");
         }
     }
-    send(&server, "GET", "/%ff", "", b"").refused(400, "VALIDATION_ERROR");
+    send(&server, "GET", "/%ff", "", b"").refused(400, "INVALID_PATH");
 }
 
 #[test]
@@ -504,4 +504,45 @@ fn agents_have_trees_and_upload_limits_of_their_own() {
     let message = refused.refused(413, "PAYLOAD_TOO_LARGE");
     assert!(message.contains(&limit.to_string()) && !message.contains("--"), "{message}");
     assert_eq!(get(&server, &format!("/larger?{ann}")).status, 404);
+}
+
+#[test]
+fn refused_condition_says_which_it_was() {
+    let server = Server::start();
+    put(&server, "/there", b"x");
+    for (path, condition, why) in [
+        ("/there", "if-none-match: *", "/there: exists, and `If-None-Match: *` requires that it does not; "),
+        (
+            "/none",
+            "if-match: *",
+            "/none: does not exist, and `If-Match: *` requires it; leave the header out",
+        ),
+        ("/there", "if-match: \"ver_9-9\"", "its `ETag` is none of those in `If-Match`; read its current"),
+    ] {
+        let more = format!("{condition}\r\n");
+        let message = send(&server, "PUT", path, &more, b"y").refused(412, "CONFLICT");
+        assert!(message.contains(why), "{message}");
+    }
+}
+
+#[test]
+fn type_of_forms_is_not_stored() {
+    let server = Server::start();
+    let more = "content-type: application/x-www-form-urlencoded\r\n";
+    assert_eq!(send(&server, "PUT", "/settings.json", more, b"{}").status, 201);
+    assert_eq!(get(&server, "/settings.json").header("content-type"), Some("application/octet-stream"));
+}
+
+#[test]
+fn unknown_moment_is_refused_with_all_forms() {
+    let server = Server::start();
+    put(&server, "/a", b"x");
+    let message = server
+        .request("GET", "/v1/fs/a?at=yesterdy", &headers(&server.key, ""), b"")
+        .refused(404, "NOT_FOUND");
+    assert!(message.contains("there is no snapshot named `yesterdy`; give a sequence (42)"), "{message}");
+    let version = server
+        .request("GET", "/v1/fs/a?version=banana", &headers(&server.key, ""), b"")
+        .refused(400, "VALIDATION_ERROR");
+    assert!(version.starts_with("\"version\": not a version id"), "{version}");
 }

@@ -79,6 +79,18 @@ fn bound_key_is_shown_with_its_binding() {
     let body = json!({"scopes": ["files:read", "files:write"], "binding": binding});
     let created = server.ok("admin/keys/create", body.to_string());
     assert_eq!(created["key"]["binding"], binding);
+    for (body, why) in [
+        (json!({"binding": {"agent": "a", "read_only": 1}}), "\"binding.read_only\" must be true or false"),
+        (
+            json!({"binding": {"agent": "a", "prefix": "/a/"}}),
+            "\"binding.prefix\": a name must not be empty; leave",
+        ),
+        (json!({"binding": 1}), "\"binding\" must be an object"),
+        (json!({"scopes": ["write"]}), "\"scopes\": a scope is one of"),
+    ] {
+        let message = server.post("admin/keys/create", body.to_string()).refused(400, "VALIDATION_ERROR");
+        assert!(message.starts_with(why), "{message}");
+    }
     let free = server.ok("admin/keys/create", r#"{"binding":null}"#);
     assert_eq!(free["key"]["binding"], Value::Null);
     assert_eq!(free["key"]["scopes"], json!(["memory:read", "memory:write", "search:read"]));

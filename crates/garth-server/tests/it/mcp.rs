@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use futures::executor::block_on;
 use garth_engine::home::Scope;
 use garth_engine::model::HistoryPage;
-use garth_engine::{FileSystem as _, TreePath};
+use garth_engine::{FileSystem as _, FileSystemExt as _, TreePath};
 use garth_server::{Limits, Options};
 use serde_json::{Value, json};
 
@@ -164,7 +164,8 @@ fn wrong_messages_are_answered() {
         ("nope", 400, -32700),
         ("[]", 400, -32600),
         (r#"{"jsonrpc":"2.0","id":1,"method":7}"#, 400, -32600),
-        (r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":[]}"#, 400, -32600),
+        (r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":[]}"#, 400, -32602),
+        (r#"{"id":1,"method":"ping"}"#, 400, -32600),
         (r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":7}}"#, 200, -32602),
         (r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"rm"}}"#, 200, -32602),
         (r#"{"jsonrpc":"2.0","id":1,"method":"no/such"}"#, 200, -32601),
@@ -178,10 +179,14 @@ fn wrong_messages_are_answered() {
         assert_eq!(said["isError"], true);
         assert!(said["content"][0]["text"].as_str().unwrap().len() < 4000);
     }
-    let more = "authorization: Bearer x\r\n".replace('x', &key);
-    assert_eq!(send(&server, "/mcp", &more, b"{}").status, 406, "without `Accept`");
+    let ping = message("ping", &json!({})).to_string();
+    let more = "authorization: Bearer x\r\ncontent-type: application/json\r\n".replace('x', &key);
+    assert_eq!(send(&server, "/mcp", &more, ping.as_bytes()).status, 406, "without `Accept`");
+    // As curl sends it.
+    let any = send(&server, "/mcp", &format!("{more}accept: */*\r\n"), ping.as_bytes());
+    assert_eq!(any.status, 200, "{}", any.text());
     let plain = headers(&key, &[]).replace("application/json\r\n", "text/plain\r\n");
-    assert_eq!(send(&server, "/mcp", &plain, b"{}").status, 415);
+    assert_eq!(send(&server, "/mcp", &plain, ping.as_bytes()).status, 415);
     called(&server, &key, "", "ls", json!({}));
 }
 
@@ -215,6 +220,15 @@ fn unserved_methods_are_not_found() {
             assert_eq!(later(method, params.clone()), (404, -32601), "{method} {params}");
         }
     }
+    let why = |method: &str| {
+        let body = message(method, &json!({})).to_string();
+        send(&server, "/mcp", &version, body.as_bytes()).text()
+    };
+    assert!(why("no/such").contains("is not a method of this server"), "{}", why("no/such"));
+    assert!(why("resources/subscribe").contains("call subscriptions/listen"));
+    for method in ["server/discover", "subscriptions/listen"] {
+        assert!(why(method).contains("needs `_meta` with the"), "{}", why(method));
+    }
     // These belong to one of the lifecycles.
     assert_eq!(earlier("initialize", json!({})), (200, -32602));
     assert_eq!(later("initialize", json!({})), (404, -32601));
@@ -240,9 +254,39 @@ fn requests_without_a_valid_key_are_refused() {
     assert!(reply.refused(400, "VALIDATION_ERROR").contains("did you mean \"agent\"?"));
 }
 
+/// Adds the agent that addresses name.
+fn add_agent(server: &Server) {
+    let account = block_on(server.home.account("acme")).unwrap();
+    block_on(account.mkdir_all("/agents/scout")).unwrap();
+}
+
+#[test]
+fn unknown_agent_in_the_address_is_refused_and_not_created() {
+    let server = Server::start();
+    let query = "?agent=scuot&user=ann";
+    for (method, params) in [
+        ("tools/call", json!({"name": "write_file", "arguments": {"path": "/a", "content": "x"}})),
+        ("tools/call", json!({"name": "ls", "arguments": {}})),
+        ("tools/list", json!({})),
+        ("prompts/get", json!({"name": "workspace"})),
+    ] {
+        let reply = modern(&server, &server.key, query, method, params);
+        let message = reply.refused(404, "NOT_FOUND");
+        assert!(message.starts_with("there is no agent `scuot`; correct"), "{message}");
+    }
+    let by_user = server.bound_key(&json!({"user": "ann"}));
+    modern(&server, &by_user, "?agent=scuot", "tools/list", json!({})).refused(404, "NOT_FOUND");
+    let account = block_on(server.home.account("acme")).unwrap();
+    assert!(!block_on(account.exists("/agents/scuot")).unwrap());
+    // A key is bound on purpose, maybe before the agent exists.
+    let bound = server.bound_key(&json!({"agent": "new"}));
+    called(&server, &bound, "", "write_file", json!({"path": "/a.md", "content": "x"}));
+}
+
 #[test]
 fn address_names_the_identity_and_the_tools() {
     let server = Server::start();
+    add_agent(&server);
     let key = server.key.clone();
     let (ann, bob) = ("?agent=scout&user=ann", "?agent=scout&user=bob");
     called(&server, &key, ann, "write_file", json!({"path": "/.user/plan.md", "content": "canary\n"}));
@@ -258,6 +302,7 @@ fn address_names_the_identity_and_the_tools() {
 #[test]
 fn commits_are_stamped_with_key_and_identity() {
     let server = Server::start();
+    add_agent(&server);
     let key = server.key("acme", &[Scope::FilesRead, Scope::FilesWrite]);
     let query = "?agent=scout&user=ann&chat=trip&session=work&class=dm";
     called(&server, &key, query, "write_file", json!({"path": "/a.md", "content": "x"}));

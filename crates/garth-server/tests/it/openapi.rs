@@ -55,6 +55,10 @@ fn pages_have_entity_tags() {
         assert!(message.contains("GET, HEAD"), "{message}");
     }
     get(&server, "/docs/other.js", "").refused(404, "NOT_FOUND");
+    for (path, to) in [("/", "docs"), ("/docs/", "../docs")] {
+        let reply = get(&server, path, "");
+        assert_eq!((reply.status, reply.header("location")), (307, Some(to)));
+    }
 }
 
 #[test]

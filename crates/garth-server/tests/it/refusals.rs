@@ -9,7 +9,6 @@ fn unknown_routes_are_not_found() {
     let server = Server::start();
     let key = format!("authorization: Bearer {}\r\n", server.key);
     for target in [
-        "/",
         "/v1",
         "/v1/",
         "/v1/put/",

@@ -348,7 +348,6 @@ fn writes_without_effect_are_recorded_too() {
             json!({"from_uri": format!("{MEMORIES}/tea"), "to_uri": format!("{MEMORIES}/coffee")}),
         ),
         ("/v1/sessions/set", of_session(json!({"name": "work"}))),
-        ("/v1/sessions/append", of_session(json!({"name": "work"}))),
         ("/v1/context/compact", of_session(json!({"name": "work", "keep": 100}))),
         ("/v1/sessions/current", of_session(json!({"key": "agent:scout:main", "create": true}))),
         ("/v1/context/set-child", of_session(json!({"name": "work", "id": "c1"}))),

@@ -196,7 +196,7 @@ fn unknown_path_error_names_nearest_route() {
         ("memories/remove", "POST /v1/memories/delete"),
         ("prompt", "POST /v1/agents/{agent}/prompt"),
         ("keys/create", "POST /v1/admin/keys/create"),
-        ("fs", "GET /v1/fs/{*path}"),
+        ("fs", "GET /v1/fs/{path}"),
         ("nodes/put", "POST /v1/memories/put"),
         ("sessions/withdraw", "POST /v1/sessions/retract"),
         ("sessions/pack", "POST /v1/context/pack"),
@@ -208,7 +208,7 @@ fn unknown_path_error_names_nearest_route() {
         assert!(message.contains(&format!("did you mean {nearest}?")), "{path}: {message}");
     }
     let message = server.post("completely/other/things", "{}").refused(404, "NOT_FOUND");
-    assert!(!message.contains("did you mean") && message.contains("http-reference"), "{message}");
+    assert!(!message.contains("did you mean") && message.contains("`GET /docs`"), "{message}");
 }
 
 #[test]

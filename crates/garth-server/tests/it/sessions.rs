@@ -110,6 +110,7 @@ fn rejects_invalid_sessions_and_messages() {
         ("sessions/append", json!({"name": "work", "messages": "x"})),
         ("sessions/append", json!({"name": "work", "messages": ["x"]})),
         ("sessions/append", json!({"name": "work", "usage": 1})),
+        ("sessions/append", json!({"name": "work", "messages": []})),
         ("sessions/lines", json!({"name": "work", "source": "state"})),
         ("sessions/lines", json!({"name": "work", "source": "messages:0"})),
         ("sessions/current", json!({"key": "main"})),

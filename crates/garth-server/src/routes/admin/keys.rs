@@ -8,7 +8,7 @@ use garth_engine::model::{Timestamp, parse_age};
 
 use super::answers::{ApiKeyItem, KeyCreated, KeyRevoked, KeyRotated};
 use crate::errors::Refusal;
-use crate::fields::{Page, fields, flag, integer, object, string, string_of, strings, time};
+use crate::fields::{Page, fields, flag, integer, object, of_field, string, string_of, strings, time};
 use crate::routes::control::{ControlCall, by_valid_key};
 use crate::routes::respond::Json;
 use crate::wire::ItemsPage;
@@ -47,7 +47,7 @@ pub(in crate::routes) async fn create(
     let owner = call.owner(fields.account.as_deref())?;
     let scopes =
         fields.scopes.iter().map(|scope| scope.parse()).collect::<garth_engine::Result<Vec<Scope>>>();
-    let mut new = NewKey::of(&owner, &scopes?);
+    let mut new = NewKey::of(&owner, &of_field("scopes", scopes)?);
     new.expires = expiry(&fields, call.home.env().now())?;
     new.label = fields.label.into_owned();
     if let Some(binding) = fields.binding {

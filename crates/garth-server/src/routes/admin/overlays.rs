@@ -11,7 +11,7 @@ use garth_engine::{AccountStore, Error, ErrorKind, Name};
 use super::answers::{OverlayApplied, OverlayChange, OverlayCreated, OverlayDiscarded, OverlayItem};
 use super::commits::batch;
 use crate::errors::Refusal;
-use crate::fields::{Page, fields, moment, stored_path, string, string_of, words};
+use crate::fields::{Page, fields, moment, shell_path_field, stored_path, string, string_of, words};
 use crate::routes::call::Call;
 use crate::routes::respond::Json;
 use crate::wire::ItemsPage;
@@ -43,7 +43,8 @@ pub(in crate::routes) async fn create(
         Some(moment) => Some(account.as_of(&moment).await?.head().await?.seq),
         None => None,
     };
-    let root = resolve::resolve(&**account, &fields.path, Follow::Yes).await.map_err(refused)?;
+    let path = shell_path_field("path", &fields.path)?;
+    let root = resolve::resolve(&**account, path, Follow::Yes).await.map_err(refused)?;
     let lower = LowerLayer { root, as_of };
     let (id, lower) = (&*fields.id, &lower);
     let answer = Json::of(&OverlayCreated::new(id, lower))?.into_value();

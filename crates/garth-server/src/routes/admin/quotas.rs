@@ -9,7 +9,7 @@ use garth_engine::model::quota::{Limits, MAX_QUOTAS, Quota};
 use super::answers::{QuotaItem, QuotaRemoved, QuotaSet};
 use super::commits::batch;
 use crate::errors::Refusal;
-use crate::fields::{MAX_INTEGER, Page, fields, integer, string_of, tree_path};
+use crate::fields::{MAX_INTEGER, Page, fields, integer, path_field, string_of};
 use crate::routes::call::Call;
 use crate::routes::respond::Json;
 use crate::wire::ItemsPage;
@@ -53,7 +53,7 @@ pub(in crate::routes) async fn set(
     call: &Call<'_>,
     fields: SetFields<'_>,
 ) -> Result<Json<QuotaSet>, Refusal> {
-    let path = tree_path(&fields.path)?;
+    let path = path_field("path", &fields.path)?;
     let limits = Limits { bytes: fields.max_bytes, entries: fields.max_entries };
     let record = batch(call, "set a quota");
     let setting = async {
@@ -76,7 +76,7 @@ pub(in crate::routes) async fn remove(
     call: &Call<'_>,
     fields: RemoveFields<'_>,
 ) -> Result<Json<QuotaRemoved>, Refusal> {
-    let path = tree_path(&fields.path)?;
+    let path = path_field("path", &fields.path)?;
     let record = batch(call, "remove a quota");
     let removing = async {
         account.remove_quota(&path).await?;

@@ -61,6 +61,26 @@ impl Conditions {
         }
     }
 
+    /// Returns why a write does not meet the conditions, with advice. Which of two it is, the commit does not
+    /// tell.
+    pub(super) fn unmet(&self) -> String {
+        let if_match = self.if_match.as_ref().map(|tags| match tags {
+            Tags::Any => "does not exist, and `If-Match: *` requires it",
+            Tags::Listed(_) => "does not exist, or its `ETag` is none of those in `If-Match`",
+        });
+        let if_none_match = self.if_none_match.as_ref().map(|tags| match tags {
+            Tags::Any => "exists, and `If-None-Match: *` requires that it does not",
+            Tags::Listed(_) => "has an `ETag` that `If-None-Match` excludes",
+        });
+        let advice = match (&self.if_match, &self.if_none_match) {
+            (Some(Tags::Any), None) => "leave the header out to create it",
+            (None, Some(Tags::Any)) => "use another path, or leave the header out to replace it",
+            _ => "read its current `ETag`, and try again",
+        };
+        let reasons: Vec<&str> = if_match.into_iter().chain(if_none_match).collect();
+        format!("{}; {advice}", reasons.join("; or it "))
+    }
+
     /// Returns the conditions of a write.
     pub(super) fn preconditions(&self) -> Vec<Precondition> {
         let if_match = self.if_match.as_ref().map(|tags| match tags {

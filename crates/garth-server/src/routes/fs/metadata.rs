@@ -9,6 +9,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use garth_engine::model::{Attributes, SetAttrs, Timestamp};
 
 use crate::errors::Refusal;
+use crate::routes::media_type::OF_FORMS;
 use crate::routes::percent::decoded;
 
 /// Start of the names of headers with custom metadata.
@@ -32,6 +33,10 @@ pub(super) fn attributes(headers: &HeaderMap) -> Result<SetAttrs, Refusal> {
     for (name, value) in headers {
         let Some(name) = name.as_str().strip_prefix(METADATA) else { continue };
         bytes += METADATA.len() + name.len() + value.len();
+        if name.is_empty() {
+            let message = format!("`{METADATA}` needs the name of the metadata after it: `{METADATA}title`");
+            return Err(Refusal::validation(message));
+        }
         let key = decoded(name.as_bytes()).filter(|key| !key.is_empty());
         let (Some(key), Some(text)) = (key, decoded(value.as_bytes().trim_ascii())) else {
             let message = format!(
@@ -57,6 +62,8 @@ pub(super) fn content_type(headers: &HeaderMap) -> Result<Option<String>, Refusa
     let Some(value) = values.next() else { return Ok(None) };
     let text = value.to_str().ok().map(str::trim).filter(|text| text.contains('/') && text.len() <= MAX_TYPE);
     match text.filter(|_| values.next().is_none()) {
+        // `curl -d` sends it with bytes of any type, so it says nothing of the file.
+        Some(text) if text.eq_ignore_ascii_case(OF_FORMS) => Ok(None),
         Some(text) => Ok(Some(text.to_owned())),
         None => Err(Refusal::validation("`Content-Type` must be one MIME type such as image/png")),
     }

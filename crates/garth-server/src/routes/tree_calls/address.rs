@@ -4,13 +4,13 @@ use std::borrow::Cow;
 
 use garth_engine::fs::resolve::{self, Follow};
 use garth_engine::model::{At, Entry, Ino, json_flaw};
-use garth_engine::{FileSystem, Name, TreePath};
+use garth_engine::{Error, ErrorKind, FileSystem, Name, TreePath};
 use serde_json::json;
 use serde_json::value::RawValue;
 
 use super::top;
 use crate::errors::Refusal;
-use crate::fields::{Field, FieldGroup, Fields, MAX_INTEGER, flag, integer, json, string_of, tree_path};
+use crate::fields::{Field, FieldGroup, Fields, MAX_INTEGER, flag, integer, json, path_field, string_of};
 use crate::routes::call::Call;
 
 /// Address of a node: its path, its inode, or a name in a directory that is given by its inode.
@@ -66,7 +66,7 @@ impl<'a> FieldGroup<'a> for Address {
 /// Returns the address that one of three fields names; the root if there is none. `child` is JSON.
 pub(super) fn at(path: Option<&str>, node: Option<u64>, child: Option<&str>) -> Result<At, Refusal> {
     match (path, node, child) {
-        (path, None, None) => Ok(At::Path(tree_path(path.unwrap_or("/"))?)),
+        (path, None, None) => Ok(At::Path(path_field("path", path.unwrap_or("/"))?)),
         (None, Some(node), None) => Ok(At::Node(Ino(node))),
         (None, None, Some(child)) => {
             let message = r#""child" must be an array of an inode and a name, such as [7,"a.md"]"#;
@@ -104,7 +104,7 @@ impl Address {
                 let at = |path| read(At::Path(path));
                 Ok(resolve::retry(fs, path.as_str(), Follow::Yes, at).await?)
             }
-            at => Ok(read(at.clone()).await?),
+            at => read(at.clone()).await.map_err(|error| self.refusal(error)),
         }
     }
 
@@ -120,8 +120,24 @@ impl Address {
                     At::Path(path) => Some(path.clone()),
                     At::Node(_) | At::Child(..) => None,
                 };
-                Ok((path, fs.stat(at).await?))
+                Ok((path, fs.stat(at).await.map_err(|error| self.refusal(error))?))
             }
+        }
+    }
+
+    /// Returns the refusal of a failed read. It names the field with an inode: nothing else shows which node
+    /// is missing.
+    fn refusal(&self, error: Error) -> Refusal {
+        let field = match &self.at {
+            At::Path(_) => None,
+            At::Node(_) => Some("node"),
+            At::Child(..) => Some("child"),
+        };
+        let field = field.filter(|_| error.is(ErrorKind::NotFound) && error.path().is_none());
+        let refusal = Refusal::from(error);
+        match field {
+            Some(field) => refusal.of_field(field),
+            None => refusal,
         }
     }
 }

@@ -10,7 +10,7 @@ use garth_engine::model::{
     At, Batch, Commit, CommitId, Idempotency, Ino, MAX_OPS, MAX_SET_ATTRIBUTES, Op, Outcome, Precondition,
     Seq, Timestamp, VersionId, json_flaw,
 };
-use garth_engine::{Error, ErrorKind, FileSystem, FileSystemExt as _};
+use garth_engine::{Error, ErrorKind, FileSystem, FileSystemExt as _, TreePath};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -18,7 +18,7 @@ use serde_json::value::RawValue;
 
 use crate::answers::held;
 use crate::errors::{Code, Refusal};
-use crate::fields::{array, fields, items, json as any_json, string, string_of, words};
+use crate::fields::{array, fields, items, json as any_json, of_field, string, string_of, words};
 use crate::routes::call::Call;
 use crate::routes::respond::{IntoBody as _, raw};
 
@@ -60,7 +60,7 @@ pub(in crate::routes) async fn commit(
     let is_durable = fields.durability == "durable";
     let mut batch = Batch::new(ops).message(fields.message).writes_only(!may_read);
     batch.preconditions = preconditions;
-    batch.id = fields.id.map(|id| id.parse::<CommitId>()).transpose()?;
+    batch.id = fields.id.map(|id| of_field("id", id.parse::<CommitId>())).transpose()?;
     let records = Records::of(call).await?;
     batch.idempotency = records.as_ref().map(Records::record);
     let batch = if is_durable { batch } else { batch.visible() };
@@ -70,7 +70,10 @@ pub(in crate::routes) async fn commit(
     };
     let mut commit = match first {
         Some(first) => first,
-        None => fs.commit(batch).await?,
+        None => match fs.commit(batch).await {
+            Ok(commit) => commit,
+            Err(error) => return Err(with_missing_parent(&**fs, error).await),
+        },
     };
     if call.retry.is_some() {
         // A repeat gets the bytes of the first answer.
@@ -88,6 +91,19 @@ pub(in crate::routes) async fn commit(
         false => CommitAnswer::Bare { commit: BareCommit::of(&commit), ok: true },
     };
     Ok(held(raw(&answer)?.into_body(), room))
+}
+
+/// Returns the refusal of a commit. If the directory of the path is missing, it says so: the error about the
+/// path itself would not tell which of its names is.
+async fn with_missing_parent(fs: &dyn FileSystem, error: Error) -> Refusal {
+    let parent = error.path().and_then(TreePath::parent).filter(|_| error.is(ErrorKind::NotFound));
+    let Some(parent) = parent else { return error.into() };
+    match fs.exists(&parent).await {
+        Ok(false) => Refusal::from(error).advising(&format!(
+            "the directory {parent} does not exist; create it by an operation `mkdir` before this one"
+        )),
+        Ok(true) | Err(_) => error.into(),
+    }
 }
 
 /// Answer of `commit`.
@@ -284,14 +300,12 @@ pub(in crate::routes) async fn committed(
     _: &Call<'_>,
     fields: CommittedFields<'_>,
 ) -> Result<Box<RawValue>, Refusal> {
-    let commit = fs.committed(fields.id.parse()?).await?;
+    let commit = fs.committed(of_field("id", fields.id.parse::<CommitId>())?).await?;
     raw(&CommittedAnswer { commit: commit.as_ref() })
 }
 
 #[cfg(test)]
 mod tests {
-    use garth_engine::TreePath;
-
     use super::*;
 
     #[test]

@@ -139,7 +139,8 @@ fn asked(index: usize, json: &str) -> Result<(At, ByteRange), Refusal> {
         let message = format!("\"items[{index}].length\" must be a whole number from 0 to {MAX_LENGTH}");
         return Err(Refusal::validation(message));
     }
-    let at = at(file.path.as_deref(), file.node, file.child.map(RawValue::get))?;
+    let at = at(file.path.as_deref(), file.node, file.child.map(RawValue::get));
+    let at = at.map_err(|refusal| refusal.of_field(format_args!("items[{index}]")))?;
     Ok((at, ByteRange { offset: file.offset, length: file.length }))
 }
 

@@ -12,7 +12,7 @@ use super::operations::SEARCH_TIME;
 use super::paging::Paged;
 use super::top;
 use crate::errors::Refusal;
-use crate::fields::{fields, integer, string_of};
+use crate::fields::{fields, integer, shell_path_field, string_of};
 use crate::routes::call::Call;
 
 /// Limit on the levels with totals of their own. A cursor has a sum for each.
@@ -37,6 +37,9 @@ pub(in crate::routes) async fn du(
     fields: DuFields<'_>,
 ) -> Result<Bytes, Refusal> {
     let start = fields.page.start(fs, call).await?;
+    if let Some(path) = &fields.path {
+        shell_path_field("path", path)?;
+    }
     let whole = || top(call).map_or("/", TreePath::as_str).to_owned();
     let mut asked = Du::new(fields.path.map_or_else(whole, Cow::into_owned)).depth(fields.depth);
     (asked.limits.items, asked.cursor) = (fields.page.limit, start.after.clone());

@@ -13,11 +13,13 @@ use garth_engine::model::{
 };
 use schemars::JsonSchema;
 
+use super::MAX_PATHS;
 use super::answer::{Answer, Items, NextPage};
 use super::paging::{RawPage, open, seal};
-use super::{MAX_PATHS, tree_paths};
 use crate::errors::Refusal;
-use crate::fields::{Page, end_time, fields, flag, integer, object, string, strings, time, words};
+use crate::fields::{
+    Page, end_time, fields, flag, integer, object, path_fields, string, strings, time, words,
+};
 use crate::routes::call::Call;
 
 /// Limit on the hits of a page.
@@ -72,7 +74,7 @@ pub(in crate::routes) async fn search(
     let limit = (skipped + fields.page.limit).min(MAX_HITS);
     let mode = if fields.mode == "words" { SearchMode::Words } else { SearchMode::Meaning };
     let mut asked = SearchQuery::new(fields.query)
-        .within_any(tree_paths(&fields.within)?)
+        .within_any(path_fields("in", &fields.within)?)
         .tags_any(fields.tags_any)
         .since(fields.since)
         .until(fields.until)
@@ -149,7 +151,7 @@ pub(in crate::routes) async fn find(
         Some(cursor) => Some(FindCursor::from_bytes(&open(call, cursor)?).ok_or_else(Refusal::cursor)?),
         None => None,
     };
-    let asked = asked.within_any(tree_paths(&fields.within)?).after(after).limit(fields.page.limit);
+    let asked = asked.within_any(path_fields("in", &fields.within)?).after(after).limit(fields.page.limit);
     let found = fs.find(&asked).await?;
     let next = found.next.map(|next| seal(call, &next.to_bytes())).transpose()?;
     Answer::new().with("items", &found.items)?.page(next.as_deref())

@@ -15,7 +15,7 @@ use super::operations::{MAX_READ, SEARCH_TIME};
 use super::paging::Paged;
 use super::top;
 use crate::errors::Refusal;
-use crate::fields::{MAX_INTEGER, fields, flag, integer, string_of, strings, words};
+use crate::fields::{MAX_INTEGER, fields, flag, integer, shell_path_field, string_of, strings, words};
 use crate::routes::call::Call;
 
 /// Limit on the bytes of all expressions of a request.
@@ -103,6 +103,9 @@ fn asked(fields: GrepFields<'_>, top: Option<&TreePath>, cursor: Option<String>)
     if fields.expressions.iter().map(String::len).sum::<usize>() > MAX_EXPRESSIONS {
         let message = format!("\"expressions\" must have at most {MAX_EXPRESSIONS} bytes together");
         return Err(Refusal::validation(message));
+    }
+    if let Some(path) = &fields.path {
+        shell_path_field("path", path)?;
     }
     let top = || top.map_or("/", TreePath::as_str).to_owned();
     let mut asked = Grep::new("").below(fields.path.map_or_else(top, Cow::into_owned));

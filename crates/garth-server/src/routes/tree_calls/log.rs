@@ -17,9 +17,8 @@ use super::answer::{Answer, Items, MAX_ANSWER, NextPage, page};
 use super::follow::{self, MAX_WAIT};
 use super::log_position::{check_since, position, position_text};
 use super::paging::{Paged, SealedPage};
-use super::tree_paths;
 use crate::errors::Refusal;
-use crate::fields::{MAX_INTEGER, fields, integer, strings};
+use crate::fields::{MAX_INTEGER, fields, integer, path_fields, strings};
 use crate::routes::call::Call;
 
 /// Limit on the versions, and on the runs of bytes, of a page.
@@ -129,7 +128,7 @@ pub(in crate::routes) async fn changes(
     let since = start.after.as_deref().map(position).transpose()?;
     let since = since.unwrap_or_else(|| LogPosition::from(Seq(fields.since)));
     let mut asked = ChangesQuery::since(since).limit(fields.page.limit);
-    asked.within = tree_paths(&fields.within)?;
+    asked.within = path_fields("within", &fields.within)?;
     if start.is_past() && fields.wait_ms.is_some() {
         let message = "\"at\" names a past state, which nothing follows; leave \"wait_ms\" out";
         return Err(Refusal::validation(message));

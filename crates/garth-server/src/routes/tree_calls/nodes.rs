@@ -17,7 +17,7 @@ use super::log_position::check_since;
 use super::paging::Past;
 use super::top;
 use crate::errors::Refusal;
-use crate::fields::{MAX_INTEGER, fields, integer, string_of, tree_path};
+use crate::fields::{MAX_INTEGER, fields, integer, path_field, string_of};
 use crate::routes::call::Call;
 use crate::routes::respond::raw;
 
@@ -39,7 +39,7 @@ pub(in crate::routes) async fn capabilities(
     fields: CapabilitiesFields<'_>,
 ) -> Result<Value, Refusal> {
     let path = match &fields.path {
-        Some(path) => tree_path(path)?,
+        Some(path) => path_field("path", path)?,
         None => top(call).cloned().unwrap_or_else(TreePath::root),
     };
     let fs = fields.past.of(fs, call).await?;

@@ -20,8 +20,10 @@ use super::answer::{Answer, NextPage};
 use super::content::ItemError;
 use super::paging::{Paged, RawPage, moment_from, moment_text};
 use super::top;
-use crate::errors::Refusal;
-use crate::fields::{MAX_INTEGER, fields, flag, integer, moment, string, string_of, words};
+use crate::errors::{Code, Refusal};
+use crate::fields::{
+    MAX_INTEGER, fields, flag, integer, moment, of_field, shell_path_field, string, string_of, words,
+};
 use crate::routes::call::Call;
 use crate::routes::respond::raw;
 
@@ -170,6 +172,10 @@ pub(in crate::routes) async fn diff(
         }
     };
     let states = format!("{}|{}", moment_text(from.as_ref()), moment_text(to.as_ref()));
+    shell_path_field("path", &fields.path)?;
+    if let Some(other) = &fields.other {
+        shell_path_field("other", other)?;
+    }
     let mut asked = Diff::between(fields.path, "");
     asked.other = fields.other.map(Cow::into_owned);
     (asked.from, asked.to, asked.cursor) = (from, to, after);
@@ -252,16 +258,16 @@ fields! {
     pub(crate) struct EditFields<'a> {
         /// Path of the file.
         path: Cow<'a, str> = string_of("path");
-        /// Text to replace. It must occur once, unless `all` is `true`. Default: none.
-        old: Option<Cow<'a, str>> = string();
+        /// Text to replace, not empty. It must occur once, unless `all` is `true`. Default: none.
+        old: Option<Cow<'a, str>> = string().not_empty();
         /// Text that takes its place. Default: none.
         new: Option<Cow<'a, str>> = string();
         /// `true` replaces every occurrence.
         all: bool = flag(), or false;
         /// Line after which to insert; 0 is before the first one. Default: none.
         line: Option<u64> = integer(0, MAX_INTEGER);
-        /// Text to insert. Default: none.
-        text: Option<Cow<'a, str>> = string();
+        /// Text to insert, not empty. Default: none.
+        text: Option<Cow<'a, str>> = string().not_empty();
         /// Version whose content is edited; any other content is a conflict. Default: the newest.
         if_version: Option<Cow<'a, str>> = string_of("version");
         /// Reason for the commit.
@@ -282,22 +288,34 @@ pub(in crate::routes) async fn edit(
             return Err(Refusal::validation(message));
         }
     };
-    let version = fields.if_version.map(|version| version.parse::<VersionId>()).transpose()?;
+    let version = fields.if_version.map(|version| of_field("if_version", version.parse::<VersionId>()));
+    let (path, version) = (shell_path_field("path", &fields.path)?, version.transpose()?);
     let is_of_newest = version.is_none();
     let edit = edit.if_version(version);
     let files = Files::new(&**fs).message(fields.message).once(call.once.clone());
     for _ in 1..ATTEMPTS {
-        match files.edit(&fields.path, &edit).await {
+        match files.edit(path, &edit).await {
             // Another writer was faster, and the edit may apply to what it wrote.
             Err(EditError::Conflict { current: Some(_), .. }) if is_of_newest => {}
             done => return answered(done),
         }
     }
-    answered(files.edit(&fields.path, &edit).await)
+    answered(files.edit(path, &edit).await)
 }
 
 fn answered(done: Result<Edited, EditError>) -> Result<Box<RawValue>, Refusal> {
-    raw(&EditAnswer { ok: true, edited: done.map_err(Error::from)? })
+    let edited = done.map_err(|error| match error {
+        // The file is there, and `NOT_FOUND` would say that it is not.
+        EditError::NotFound { path } => {
+            let message = format!(
+                "{path}: the text of \"old\" is not in the file; read it with `POST /v1/tree/fetch`, and send \
+                 text that is in it"
+            );
+            Refusal::new(Code::Conflict, message).naming(path.as_str())
+        }
+        error => Error::from(error).into(),
+    })?;
+    raw(&EditAnswer { ok: true, edited })
 }
 
 /// Answer of `edit`.

@@ -12,7 +12,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use crate::errors::Refusal;
-use crate::fields::{fields, flag, moment, string, string_of};
+use crate::fields::{fields, flag, moment, of_field, shell_path_field, string, string_of};
 use crate::routes::call::Call;
 use crate::routes::respond::raw;
 
@@ -40,7 +40,8 @@ pub(in crate::routes) async fn restore(
     call: &Call<'_>,
     fields: RestoreFields<'_>,
 ) -> Result<Box<RawValue>, Refusal> {
-    let version = fields.if_version.map(|version| version.parse::<VersionId>()).transpose()?;
+    let version = fields.if_version.map(|version| of_field("if_version", version.parse::<VersionId>()));
+    let (path, version) = (shell_path_field("path", &fields.path)?, version.transpose()?);
     let asked = match call.once.is_repeat() {
         // Its record has the state. A snapshot of that name may be gone, or another one.
         true => FileRestore::repeat(),
@@ -50,11 +51,11 @@ pub(in crate::routes) async fn restore(
     let (now, message) = (call.env.now(), fields.message.unwrap_or_default());
     let files = Files::new(&**fs).message(message).once(call.once.clone());
     if fields.dry {
-        let planned = files.plan_restore(&fields.path, &asked, now).await;
+        let planned = files.plan_restore(path, &asked, now).await;
         let (path, plan) = planned?;
         return raw(&RestoredAnswer::Planned(PlannedRestore::of(&path, &plan)));
     }
-    let report = files.restore(&fields.path, &asked, now).await?;
+    let report = files.restore(path, &asked, now).await?;
     raw(&RestoredAnswer::Restored(RestoreAnswer { ok: true, report }))
 }
 

@@ -32,7 +32,7 @@ use crate::auth::LastingKey;
 use crate::compute::compute;
 use crate::consumers::Place;
 use crate::errors::{Code, Refusal};
-use crate::fields::{FieldGroup as _, MAX_INTEGER, fields, integer, string_of, tree_path};
+use crate::fields::{FieldGroup as _, MAX_INTEGER, fields, integer, path_field, string_of};
 use crate::request::RequestId;
 use crate::routes::call::Call;
 use crate::routes::header::Header;
@@ -82,7 +82,7 @@ pub(in crate::routes) async fn stream(call: &Call<'_>, head: &Parts) -> Result<R
     check_since(since.seq, last)?;
     let mut query = ChangesQuery::since(since).limit(PAGE_CHANGES);
     if let Some(path) = &fields.within {
-        query = query.within(tree_path(path)?);
+        query = query.within(path_field("in", path)?);
     }
     let follower = Follower {
         reach: call.reach.clone(),

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Server, call, called, modern, result};
+use super::{Server, add_agent, call, called, modern, result};
 
 /// Identity of the client.
 const WHO: &str = "?agent=scout&user=ann";
@@ -12,6 +12,7 @@ const ENGLISH: &str = "memory";
 /// Writes files and a memory. Returns the first version of `/a.md`, which is not the current one, and the URI
 /// of a memory that is forgotten.
 fn fill(server: &Server) -> (String, String) {
+    add_agent(server);
     let key = server.key.clone();
     let write = |path: &str, content: &str| {
         let written = call(server, &key, WHO, "write_file", json!({"path": path, "content": content}));

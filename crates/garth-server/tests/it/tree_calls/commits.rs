@@ -61,6 +61,12 @@ fn commits_equal_those_of_the_library() {
     assert_eq!(world.ok("committed", &id), json!({"commit": found}));
     assert_eq!(world.ok("committed", &json!({"id": "0".repeat(32)})), json!({"commit": null}));
     assert_eq!(world.ok("sync", &json!({})), json!({"seq": block_on(world.fs.sync()).unwrap()}));
+    let lost = json!({"ops": [{"mkdir": {"at": {"path": "/no/x"}}}]});
+    let message = world.post("commit", &lost).refused(404, "NOT_FOUND");
+    assert!(
+        message
+            .ends_with("the directory /no does not exist; create it by an operation `mkdir` before this one")
+    );
     let again = world.ok("commit", &json!({"ops": [], "id": format!("{:032x}", 7)}));
     assert_eq!((&again["commit"]["seq"], &again["commit"]["replayed"]), (&json!(due.seq), &json!(true)));
 }

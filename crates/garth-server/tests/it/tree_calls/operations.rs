@@ -168,7 +168,8 @@ fn edits_equal_those_of_the_library() {
     edit(json!({"old": "3", "new": "drei", "if_version": "ver_1-1"})).refused(409, "CONFLICT");
     assert_eq!(edit(json!({"old": "3", "new": "drei", "if_version": version})).status, 200);
     edit(json!({"old": "drei", "new": "3", "if_version": version})).refused(409, "CONFLICT");
-    edit(json!({"old": "no such text", "new": ""})).refused(404, "NOT_FOUND");
+    let missing = edit(json!({"old": "no such text", "new": ""})).refused(409, "CONFLICT");
+    assert!(missing.contains("the text of \"old\" is not in the file; read it with"), "{missing}");
     assert!(edit(json!({"old": "0", "new": ""})).refused(400, "VALIDATION_ERROR").contains("times, in line"));
     for wrong in [
         json!({}),

@@ -324,3 +324,48 @@ fn waiting_calls_hold_neither_threads_nor_room() {
     let padded = format!("{body}{}", " ".repeat(4096));
     world.server.post("tree/wait", padded).refused(413, "PAYLOAD_TOO_LARGE");
 }
+
+#[test]
+fn wrong_paths_have_one_code_and_name_their_field() {
+    let world = World::new();
+    let long = format!("/{}", "n".repeat(300));
+    for wrong in ["notes", "/a\0", &long] {
+        for (call, body, field) in [
+            ("stat", json!({"path": wrong}), "path"),
+            ("fetch", json!({"path": wrong}), "path"),
+            ("capabilities", json!({"path": wrong}), "path"),
+            ("search", json!({"query": "a", "in": ["/", wrong]}), "in[1]"),
+            ("find", json!({"tag": "a", "in": [wrong]}), "in[0]"),
+            ("changes", json!({"within": [wrong]}), "within[0]"),
+            // These resolve paths as a shell does.
+            ("du", json!({"path": wrong}), "path"),
+            ("grep", json!({"expressions": ["a"], "path": wrong}), "path"),
+            ("diff", json!({"path": "/", "other": wrong}), "other"),
+            ("edit", json!({"path": wrong, "old": "a", "new": "b"}), "path"),
+            ("restore", json!({"path": wrong, "at": "before"}), "path"),
+        ] {
+            let message = world.post(call, &body).refused(400, "INVALID_PATH");
+            assert!(message.starts_with(&format!("\"{field}\": ")), "{call}: {message}");
+        }
+    }
+    let many = world.post("fetch-many", &json!({"items": [{"path": "a"}]}));
+    assert_eq!(many.refused(400, "INVALID_PATH"), "\"items[0]\": \"path\": a path starts with `/`");
+}
+
+#[test]
+fn refusals_name_the_field_with_a_wrong_value() {
+    let world = World::new();
+    let missing = world.post("stat", &json!({"node": 9999})).refused(404, "NOT_FOUND");
+    assert_eq!(missing, "\"node\": no such node");
+    let edit = |more: Value| with(&json!({"path": "/notes/a.md"}), more);
+    for (call, body, start) in [
+        ("edit", edit(json!({"old": "", "new": "b"})), "\"old\" must be a string that is not empty"),
+        ("edit", edit(json!({"line": 1, "text": ""})), "\"text\" must be a string that is not empty"),
+        ("edit", edit(json!({"old": "a", "new": "b", "if_version": "7"})), "\"if_version\": not a version"),
+        ("restore", edit(json!({"at": "before", "if_version": "7"})), "\"if_version\": not a version"),
+        ("committed", json!({"id": "7"}), "\"id\": the id of a commit has 32"),
+    ] {
+        let message = world.post(call, &body).refused(400, "VALIDATION_ERROR");
+        assert!(message.starts_with(start), "{call}: {message}");
+    }
+}
