@@ -2,6 +2,7 @@
 //! reads, the schemas of the answers, and the codes of refusals. It is specified in
 //! `docs/specs/http-description.md`.
 
+mod items;
 mod names;
 pub(crate) mod requests;
 mod responses;
@@ -36,6 +37,7 @@ pub fn document() -> Value {
     let (mut schemas, errors) = (answers.into_schemas(&Value::Object(paths.clone())), error_responses());
     schemas.insert("Error".to_owned(), responses::envelope());
     schemas.append(&mut requests.into_schemas());
+    schemas.append(&mut items::schemas());
     json!({
         "openapi": "3.1.0",
         "info": {

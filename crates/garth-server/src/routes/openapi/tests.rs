@@ -97,6 +97,15 @@ fn only_null_is_an_alternative() {
 }
 
 #[test]
+fn objects_say_whether_they_have_further_fields() {
+    let document = document();
+    let is_object = |schema: &&Map<String, Value>| schema.get("type") == Some(&json!("object"));
+    for object in objects(&document).into_iter().filter(is_object) {
+        assert!(object.contains_key("additionalProperties"), "{object:?}");
+    }
+}
+
+#[test]
 fn each_code_is_described_with_its_status() {
     let document = document();
     for row in Code::ALL.iter().map(|code| code.row()) {
