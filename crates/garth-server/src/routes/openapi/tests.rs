@@ -71,6 +71,14 @@ fn operations_have_distinct_names_and_known_tags() {
 }
 
 #[test]
+fn viewers_can_show_summaries_and_license_as_they_are() {
+    for (name, operation) in operations() {
+        assert!(!operation["summary"].as_str().unwrap().contains('`'), "{name}");
+    }
+    assert_eq!(document()["info"]["license"], json!({"name": "MIT OR Apache-2.0"}));
+}
+
+#[test]
 fn references_lead_to_schemas_with_plain_names() {
     let document = document();
     for object in objects(&document) {
