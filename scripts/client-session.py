@@ -16,8 +16,8 @@ from garth_client.models import (
     KvPutRequest,
     RecallRequest,
     SearchRequest,
+    SessionMessage,
     SessionsAppendRequest,
-    SessionsAppendRequestMessagesItem,
     SessionsCreateRequest,
 )
 from garth_client.types import File
@@ -27,7 +27,7 @@ SESSION = {"agent": "scout", "user": "ann", "name": "trip"}
 
 def message(role, content):
     """Returns a message of a session."""
-    return SessionsAppendRequestMessagesItem.from_dict({"role": role, "content": content})
+    return SessionMessage.from_dict({"role": role, "content": content})
 
 
 def main():

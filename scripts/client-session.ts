@@ -33,7 +33,7 @@ const refused = await client.POST("/v1/put", { body: { path: "/user/meal", value
 check(refused.error?.error.code === "CONFLICT", "a second value is refused");
 
 answer("sessions/create", await client.POST("/v1/sessions/create", { body: session }));
-const messages = [{ role: "user", content: "Cook onion soup on Friday." }];
+const messages = [{ role: "user" as const, content: "Cook onion soup on Friday." }];
 const appended = answer("append", await client.POST("/v1/sessions/append", { body: { ...session, messages } }));
 check(appended.messages.length === 1, "a message is appended");
 const packed = answer("pack", await client.POST("/v1/context/pack", { body: { ...session, budget: 2000 } }));

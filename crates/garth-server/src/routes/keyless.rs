@@ -131,3 +131,69 @@ async fn scrape(served: SharedState) -> Result<Response, Refusal> {
     let content_type = HeaderValue::from_static(metrics::CONTENT_TYPE);
     Ok(([(CONTENT_TYPE, content_type)], text).into_response())
 }
+
+#[cfg(test)]
+mod tests {
+    use axum::body::Body;
+    use axum::http::header::AUTHORIZATION;
+    use garth_engine::model::Timestamp;
+    use garth_engine::{DataDir, Env};
+    use tempfile::TempDir;
+    use tokio::time::Instant;
+
+    use super::*;
+    use crate::metrics::MetricsToken;
+    use crate::operations::Operations;
+
+    const TOKEN: &str = "a-token-of-enough-bytes";
+    const PEER: &str = "192.0.2.1";
+
+    fn served(access: MetricsAccess) -> (SharedState, TempDir) {
+        let folder = tempfile::tempdir().unwrap();
+        // Its clock stands still, so that no try is forgotten.
+        let (env, _) = Env::manual(Timestamp(1_769_472_000_000_000_000));
+        let data = DataDir::builder(garth_agent::registry()).env(env).open(folder.path()).unwrap();
+        let mut served = Served::new(Arc::new(data), None, Arc::default());
+        served.operations = Arc::new(Operations { access, ..Operations::default() });
+        (Arc::new(served), folder)
+    }
+
+    fn request(peer: &str, token: &str) -> Request {
+        let mut request = Request::new(Body::empty());
+        request.headers_mut().insert(AUTHORIZATION, format!("Bearer {token}").parse().unwrap());
+        request.extensions_mut().insert(Peer(peer.parse().unwrap()));
+        request
+    }
+
+    /// Returns the milliseconds until the refusal of a wrong token.
+    async fn refused_after(served: &SharedState, peer: &str) -> u128 {
+        let began = Instant::now();
+        let response = metrics(Arc::clone(served), request(peer, "a-token-that-is-wrong")).await;
+        assert_eq!(response.status().as_u16(), 401);
+        began.elapsed().as_millis()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn wrong_metrics_tokens_are_refused_ever_later() {
+        let (served, _folder) = served(MetricsAccess::Token(MetricsToken::new(TOKEN).unwrap()));
+        // The timer rounds up to a millisecond.
+        for due in [0; 10].into_iter().chain([100, 200, 300]) {
+            let millis = refused_after(&served, PEER).await;
+            assert!((due..=due + 1).contains(&millis), "{millis} instead of {due}");
+        }
+        assert!(refused_after(&served, "192.0.2.2").await <= 1, "another address");
+        let answered = metrics(Arc::clone(&served), request(PEER, TOKEN)).await;
+        assert_eq!(answered.status().as_u16(), 200, "the right token of the same address");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn metrics_are_read_one_at_a_time() {
+        let (served, _folder) = served(MetricsAccess::Open);
+        let turn = served.operations.scraping.lock().await;
+        let mut waiting = std::pin::pin!(metrics(Arc::clone(&served), request(PEER, "")));
+        // Longer than a reading takes: the clock moves on only when nothing else can.
+        assert!(timeout(DISK_TIME * 10, waiting.as_mut()).await.is_err());
+        drop(turn);
+        assert_eq!(waiting.await.status().as_u16(), 200);
+    }
+}

@@ -2,6 +2,7 @@
 //! reads, the schemas of the answers, and the codes of refusals. It is specified in
 //! `docs/specs/http-description.md`.
 
+mod items;
 mod names;
 pub(crate) mod requests;
 mod responses;
@@ -36,13 +37,15 @@ pub fn document() -> Value {
     let (mut schemas, errors) = (answers.into_schemas(&Value::Object(paths.clone())), error_responses());
     schemas.insert("Error".to_owned(), responses::envelope());
     schemas.append(&mut requests.into_schemas());
+    schemas.append(&mut items::schemas());
     json!({
         "openapi": "3.1.0",
         "info": {
             "title": "garth",
             "version": env!("CARGO_PKG_VERSION"),
             "description": INTRODUCTION,
-            "license": {"name": "MIT OR Apache-2.0", "identifier": "MIT OR Apache-2.0"},
+            // Without `identifier`: viewers link it as the name of one license.
+            "license": {"name": "MIT OR Apache-2.0"},
         },
         "servers": [{"url": "/", "description": "This server."}],
         "security": [{"bearer": []}],
@@ -78,7 +81,8 @@ fn operation(route: &Route, answers: &mut Answers, requests: &mut Requests) -> V
     let mut operation = Map::from_iter([
         ("operationId".to_owned(), json!(id)),
         ("tags".to_owned(), json!([tag(route)])),
-        ("summary".to_owned(), json!(route.summary.trim())),
+        // Plain text: only the description is Markdown.
+        ("summary".to_owned(), json!(route.summary.trim().replace('`', ""))),
         ("description".to_owned(), json!(description(route))),
         ("responses".to_owned(), responses_of(route, answers)),
     ]);

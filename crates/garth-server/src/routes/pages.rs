@@ -32,7 +32,7 @@ static DESCRIPTION: OnceLock<Page> = OnceLock::new();
 /// Reference.
 static REFERENCE: OnceLock<Page> = OnceLock::new();
 /// Files of the reference.
-static FILES: OnceLock<[(&str, Page); 3]> = OnceLock::new();
+static FILES: OnceLock<[(&str, Page); 4]> = OnceLock::new();
 
 /// Adds the pages to the routes.
 pub(super) fn add_pages(router: Router<SharedState>) -> Router<SharedState> {
@@ -75,15 +75,16 @@ async fn file(uri: Uri, headers: HeaderMap) -> Result<Response, Refusal> {
     Ok(page.answer(&headers))
 }
 
-fn files() -> &'static [(&'static str, Page); 3] {
-    let script = "text/javascript; charset=utf-8";
+fn files() -> &'static [(&'static str, Page); 4] {
+    let (script, styles) = ("text/javascript; charset=utf-8", "text/css; charset=utf-8");
     FILES.get_or_init(|| {
         let bundle: &[u8] = include_bytes!("../../assets/swagger-ui/swagger-ui-bundle.js.gz");
         let style: &[u8] = include_bytes!("../../assets/swagger-ui/swagger-ui.css.gz");
         [
             ("start.js", Page::new(script, include_str!("../../assets/docs.js"))),
+            ("start.css", Page::new(styles, include_str!("../../assets/docs.css"))),
             ("swagger-ui-bundle.js", Page::compressed(script, bundle)),
-            ("swagger-ui.css", Page::compressed("text/css; charset=utf-8", style)),
+            ("swagger-ui.css", Page::compressed(styles, style)),
         ]
     })
 }

@@ -34,9 +34,14 @@ fn description_needs_no_key() {
 #[test]
 fn pages_have_entity_tags() {
     let server = Server::start();
-    for page in
-        ["/openapi.json", "/docs", "/docs/start.js", "/docs/swagger-ui.css", "/docs/swagger-ui-bundle.js"]
-    {
+    for page in [
+        "/openapi.json",
+        "/docs",
+        "/docs/start.js",
+        "/docs/start.css",
+        "/docs/swagger-ui.css",
+        "/docs/swagger-ui-bundle.js",
+    ] {
         let reply = get(&server, page, "");
         let etag = reply.header("etag").unwrap().to_owned();
         assert_eq!(reply.status, 200, "{page}");
@@ -74,6 +79,15 @@ fn reference_loads_nothing_from_other_hosts() {
     assert!(!text.contains("<style") && !text.contains("style="), "{text}");
     for part in text.split("<script").skip(1) {
         assert!(part.starts_with(" src=\"docs/") && part.contains("></script>"), "{part}");
+    }
+    for part in text.split("<link rel=\"stylesheet\"").skip(1) {
+        let file = part.split('"').nth(1).unwrap();
+        let reply = get(&server, &format!("/{file}"), "");
+        assert_eq!(
+            (reply.status, reply.header("content-type")),
+            (200, Some("text/css; charset=utf-8")),
+            "{file}"
+        );
     }
     for file in ["/docs/swagger-ui-bundle.js", "/docs/swagger-ui.css"] {
         assert!(text.contains(&file[1..]), "{file}");

@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
+use super::items;
 use super::names::{request_name, template};
 use crate::fields::{Field, Kind};
 use crate::routes::header::Header;
@@ -125,15 +126,14 @@ pub(crate) fn schema(field: &Field) -> Value {
         Kind::Integer { min, max } => integer(json!(min), json!(max)),
         Kind::Signed { min, max } => integer(json!(min), json!(max)),
         Kind::Pair { min, max } => {
-            let mut pair = array("integer", 2);
-            pair["items"] = integer(json!(min), json!(max));
+            let mut pair = array(integer(json!(min), json!(max)), 2);
             pair["minItems"] = json!(2);
             pair
         }
         Kind::Number { min, max } => number(min, max),
         Kind::Flag => json!({"type": "boolean"}),
-        Kind::Texts { of, max } => holding(of, array("string", max)),
-        Kind::Array { of, max } => holding(of, array("object", max)),
+        Kind::Texts { of, max } => holding(of, array(json!({"type": "string"}), max)),
+        Kind::Array { of, max } => holding(of, array(items::object(of), max)),
         Kind::Object { of, max } => {
             let mut object = json!({"type": "object", "additionalProperties": true});
             if max != usize::MAX {
@@ -187,8 +187,9 @@ fn number(min: f64, max: f64) -> Value {
     schema
 }
 
-fn array(items: &str, max: usize) -> Value {
-    let mut schema = json!({"type": "array", "items": {"type": items}});
+fn array(items: Value, max: usize) -> Value {
+    let mut schema = json!({"type": "array"});
+    schema["items"] = items;
     if max != usize::MAX {
         schema["maxItems"] = json!(max);
     }

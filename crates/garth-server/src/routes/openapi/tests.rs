@@ -71,6 +71,14 @@ fn operations_have_distinct_names_and_known_tags() {
 }
 
 #[test]
+fn viewers_can_show_summaries_and_license_as_they_are() {
+    for (name, operation) in operations() {
+        assert!(!operation["summary"].as_str().unwrap().contains('`'), "{name}");
+    }
+    assert_eq!(document()["info"]["license"], json!({"name": "MIT OR Apache-2.0"}));
+}
+
+#[test]
 fn references_lead_to_schemas_with_plain_names() {
     let document = document();
     for object in objects(&document) {
@@ -93,6 +101,15 @@ fn only_null_is_an_alternative() {
         if let Some(variants) = object.get("anyOf").and_then(Value::as_array) {
             assert!(variants.len() == 2 && variants[1] == json!({"type": "null"}), "{object:?}");
         }
+    }
+}
+
+#[test]
+fn objects_say_whether_they_have_further_fields() {
+    let document = document();
+    let is_object = |schema: &&Map<String, Value>| schema.get("type") == Some(&json!("object"));
+    for object in objects(&document).into_iter().filter(is_object) {
+        assert!(object.contains_key("additionalProperties"), "{object:?}");
     }
 }
 
