@@ -17,5 +17,5 @@ pub(crate) use self::kind::{
     Kind, MAX_INTEGER, array, end_time, flag, integer, json, moment, number_in, object, pair, signed, string,
     string_of, strings, time, words,
 };
-pub(crate) use self::path::{path_field, path_fields, shell_path_field, stored_path, tree_path};
+pub(crate) use self::path::{path_field, path_fields, shell_path_field, stored_path};
 pub(crate) use self::sent::{Fields, of_field, reworded};

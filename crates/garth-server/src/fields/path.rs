@@ -6,7 +6,7 @@ use garth_engine::{Error, Name, TreePath};
 use crate::errors::Refusal;
 
 /// Returns the path that a text names. Slashes at its end are ignored, as on the command line.
-pub(crate) fn tree_path(text: &str) -> Result<TreePath, Refusal> {
+fn tree_path(text: &str) -> Result<TreePath, Refusal> {
     // With its slashes: a path on the command line has the same limit.
     if text.len() > MAX_PATH {
         return Err(Error::from(PathError::PathTooLong { bytes: text.len() }).into());

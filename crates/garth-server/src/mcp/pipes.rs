@@ -99,7 +99,7 @@ where
             self.line.clear();
             match parsed {
                 Ok(message) => return Some(message),
-                Err(Some(answer)) => self.answering = Some(self.output.send(answer).boxed()),
+                Err(Some(answer)) => self.answering = Some(self.output.send(*answer).boxed()),
                 Err(None) => {}
             }
         }
@@ -112,7 +112,7 @@ where
 
 /// Parses a line. An error is the answer to a broken message. `None`: it has no answer, because it is blank,
 /// a notification, or not JSON. An answer to the latter could be read as further broken messages.
-fn parsed(line: &[u8]) -> Result<Received, Option<Sent>> {
+fn parsed(line: &[u8]) -> Result<Received, Option<Box<Sent>>> {
     let line = line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line).trim_ascii();
     if line.is_empty() {
         return Err(None);
@@ -127,7 +127,11 @@ fn parsed(line: &[u8]) -> Result<Received, Option<Sent>> {
         },
         (Err(broken), _) => broken,
     };
-    if broken.code == PARSE_ERROR || is_notification(line) { Err(None) } else { Err(Some(answer(broken))) }
+    if broken.code == PARSE_ERROR || is_notification(line) {
+        Err(None)
+    } else {
+        Err(Some(Box::new(answer(broken))))
+    }
 }
 
 /// Returns true for a message with a method and without an id.
