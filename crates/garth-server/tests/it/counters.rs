@@ -103,7 +103,7 @@ fn increment_refuses_what_is_no_integer() {
         assert_eq!(message, "the sum is not an integer of 64 bits");
     }
     let before = head(&server);
-    for by in [json!(1_u64 << 53), json!(-1_i64 << 53), json!(0.5), json!("1"), json!([]), json!(u64::MAX)] {
+    for by in [json!(1_u64 << 53), json!(-1_i64 << 53), json!(0.5), json!([]), json!(u64::MAX)] {
         let message = increment(&server, &json!({"path": "/n", "by": by})).refused(400, "VALIDATION_ERROR");
         assert_eq!(message, BY, "{by}");
     }

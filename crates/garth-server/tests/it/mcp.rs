@@ -227,7 +227,7 @@ fn unserved_methods_are_not_found() {
     assert!(why("no/such").contains("is not a method of this server"), "{}", why("no/such"));
     assert!(why("resources/subscribe").contains("call subscriptions/listen"));
     for method in ["server/discover", "subscriptions/listen"] {
-        assert!(why(method).contains("needs `_meta` with the"), "{}", why(method));
+        assert!(why(method).contains("_meta"), "{}", why(method));
     }
     // These belong to one of the lifecycles.
     assert_eq!(earlier("initialize", json!({})), (200, -32602));
@@ -322,6 +322,7 @@ fn bound_key_fixes_the_identity() {
     let bound = server.bound_key(&json!({"agent": "scout", "user": "ann"}));
     called(&server, &bound, "", "write_file", json!({"path": "/.user/a.md", "content": "x"}));
     let named = "?agent=scout&user=ann";
+    assert_eq!(server.post("agents/scout/create", "{}").status, 200);
     called(&server, &server.key, named, "read_file", json!({"path": "/.user/a.md"}));
     called(&server, &bound, named, "read_file", json!({"path": "/.user/a.md"}));
     for query in ["?user=bob", "?agent=other"] {
@@ -338,6 +339,16 @@ fn bound_key_fixes_the_identity() {
         "{names:?}"
     );
     assert_eq!(error(&modern(&server, &reader, "", "prompts/get", json!({"name": "workspace"}))), -32602);
+}
+
+#[test]
+fn content_beyond_an_upload_is_to_be_divided() {
+    let server = Server::start();
+    let bound = server.bound_key(&json!({"agent": "scout", "user": "ann"}));
+    let content = "x".repeat((10 << 20) + 1);
+    let answer = call(&server, &bound, "", "write_file", json!({"path": "/big.txt", "content": content}));
+    let text = answer["content"][0]["text"].as_str().unwrap();
+    assert!(answer["isError"] == true && text.contains("; split it into several files"), "{text}");
 }
 
 #[test]

@@ -158,7 +158,7 @@ fn uploads_belong_to_the_tree_of_their_key() {
     };
     assert_eq!(repeat(), repeat());
     let refused = server.request("POST", "/v1/uploads?path=a", &headers(&server.key, ""), b"x");
-    refused.refused(400, "VALIDATION_ERROR");
+    refused.refused(400, "INVALID_PATH");
 }
 
 #[test]

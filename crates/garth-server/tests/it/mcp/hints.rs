@@ -137,11 +137,15 @@ fn hints_name_tools_that_the_client_sees() {
     let one = missing("&tools=read_file,glob");
     assert_eq!(one, "/none: no such file or directory; find it with `glob` (NOT_FOUND)");
     assert_eq!(missing("&tools=read_file"), "/none: no such file or directory (NOT_FOUND)");
-    let gone = json!({"path": "/none", "content": "y", "if_version": first});
-    let gone = text("&tools=write_file,history", "write_file", gone);
-    assert!(gone.contains("; `history` shows who removed it (CONFLICT)"), "{gone}");
+    let none = json!({"path": "/none", "content": "y", "if_version": first});
+    let none = text("&tools=write_file", "write_file", none);
+    assert!(none.contains("/none never existed, so it has no version; leave if_version out"), "{none}");
     let deleted = text("&tools=delete,restore", "delete", json!({"path": "/d.md"}));
     assert!(deleted.starts_with("Deleted /d.md.\nTo bring it back: `restore` with at = "), "{deleted}");
+    let gone = json!({"path": "/d.md", "content": "y", "if_version": first});
+    let gone = |choice: &str| text(choice, "write_file", gone.clone());
+    let (alone, both) = (gone("&tools=write_file"), gone("&tools=write_file,restore"));
+    assert!(both.contains("; `restore` with at = ") && !alone.contains("restore"), "{both}\n{alone}");
     let query = format!("{WHO}&tools=ls,read_file");
     let found = result(&modern(&server, &server.key, &query, "server/discover", json!({})));
     let instructions = found["instructions"].as_str().unwrap();

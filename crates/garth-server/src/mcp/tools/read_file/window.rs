@@ -80,8 +80,13 @@ impl Window {
             self.scanned += part.len() as u64;
             self.length += part.len();
             if self.number >= self.first {
+                let (text, end) = part.split_at(part.len() - usize::from(part.ends_with(b"\n")));
                 let room = MAX_LINE.saturating_sub(self.line.len());
-                self.line.extend(part.iter().skip(left_out).take(room));
+                self.line.extend(text.iter().skip(left_out).take(room));
+                // A line feed takes no room, but does not follow a line that is cut.
+                if self.start() + self.line.len() + end.len() == self.length {
+                    self.line.extend_from_slice(end);
+                }
             }
             if part.ends_with(b"\n") {
                 self.end_line();

@@ -112,9 +112,6 @@ async fn refusals_advise_what_a_model_can_do() {
         (key.binding.agent, key.binding.user) = (Some("scout".to_owned()), Some("ann".to_owned()));
     })
     .await;
-    let content = "x".repeat((10 << 20) + 1);
-    let large = client.refused("write_file", json!({"path": "/big.txt", "content": content})).await;
-    assert!(large.ends_with("; split it into several files"), "{large}");
     let settings = json!({"path": "/.agent/settings.json", "content": "{}"});
     let refused = client.refused("write_file", settings).await;
     assert!(refused.ends_with("; only people change this file: ask your user"), "{refused}");
@@ -209,7 +206,7 @@ async fn move_keeps_history_and_replaces_nothing() {
     let taken = client.refused("move", json!({"from": "/a.md", "to": "/b.md"})).await;
     assert!(taken.contains("/b.md: ") && taken.contains("name one that is free"), "{taken}");
     let same = client.refused("move", json!({"from": "/a.md", "to": "/./a.md"})).await;
-    assert_eq!(same, "\"from\" and \"to\" are the same path");
+    assert_eq!(same, "\"from\" and \"to\" are the same path; nothing was moved");
     let moved = client.ok("move", json!({"from": "/a.md", "to": "/new/c.md"})).await;
     let due = format!("Moved /a.md to /new/c.md, version {}.", moved.field("version"));
     assert_eq!(moved.text, due);
