@@ -505,7 +505,7 @@ impl State {
         self.apply_changes(seq, laid);
         let keeper = batch.record_owner_key().to_owned();
         let Batch { id, author, message, overrides_rules, .. } = batch;
-        let info = CommitInfo { seq, time, id, author, message, overrides_rules };
+        let info = CommitInfo { seq, time, id, author, message, overrides_rules, folded: false };
         self.log.push((info, changes));
         // Only these can be asked for again.
         if batch.id.is_some() || batch.idempotency.is_some() {

@@ -24,6 +24,10 @@ pub struct CommitInfo {
     pub message: String,
     /// True if an administrator let it override rules.
     pub overrides_rules: bool,
+    /// True if the commit is no longer in the log, which knows only its author: the time is that of the first
+    /// readable state. Missing otherwise.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub folded: bool,
 }
 
 impl CommitInfo {

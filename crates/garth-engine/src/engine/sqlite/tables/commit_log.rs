@@ -21,6 +21,7 @@ fn commit_info(row: &Row<'_>) -> rusqlite::Result<CommitInfo> {
         author: author.and_then(|json| serde_json::from_str(&json).ok()).unwrap_or_default(),
         message: row.get::<_, Option<String>>(4)?.unwrap_or_default(),
         overrides_rules: row.get(5)?,
+        folded: false,
     })
 }
 
