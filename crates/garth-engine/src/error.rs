@@ -377,8 +377,9 @@ impl Error {
     /// Returns the error for a part of the past that is no longer stored. `oldest` is the first commit whose
     /// state is readable.
     pub(crate) fn gone(oldest: u64) -> Self {
-        let message =
-            format!("the past before sequence number {oldest} is no longer stored; ask for {oldest} or later");
+        let message = format!(
+            "the past before sequence number {oldest} is no longer stored; ask for {oldest} or later"
+        );
         Self::new(ErrorKind::Gone, message)
     }
 
