@@ -172,28 +172,8 @@ impl ReadView<'_> {
                     || Error::new(ErrorKind::NotFound, format!("there is no snapshot named `{name}`"));
                 Ok(seq.ok_or_else(missing)?)
             }
-            Moment::Time(time) => self.last_until(time.0, head),
+            Moment::Time(time) => commit_log::last_until(self.conn, time.0, 0, head),
         }
-    }
-
-    /// Returns the last commit that is not later than `time`. Times strictly increase with sequence numbers,
-    /// so it is a binary search.
-    fn last_until(&self, time: i64, head: u64) -> DbResult<u64> {
-        // The common case is the last commit.
-        if commit_log::time_of(self.conn, head)?.0 <= time {
-            return Ok(head);
-        }
-        // The head itself is later than `time`. Commit 0 is earlier than any time.
-        let (mut low, mut high) = (0, head - 1);
-        while low < high {
-            let middle = high - (high - low) / 2;
-            if commit_log::time_of(self.conn, middle)?.0 <= time {
-                low = middle;
-            } else {
-                high = middle - 1;
-            }
-        }
-        Ok(low)
     }
 
     pub(crate) fn snapshots(&self, page: &SnapshotsPage) -> DbResult<Listing<Snapshot>> {
