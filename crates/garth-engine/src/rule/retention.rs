@@ -126,6 +126,11 @@ impl ContentLimits {
         classes.map(|limit| Keep::For(limit.keep)).min().unwrap_or(Keep::WithLog)
     }
 
+    /// Returns the times at which the limits end more content than those before did.
+    pub fn stricter_ages(&self, before: &Self) -> BTreeSet<Duration> {
+        self.0.iter().filter(|limit| !before.0.contains(limit)).map(|limit| limit.keep).collect()
+    }
+
     /// Returns the distinct times of the limits.
     pub fn ages(&self) -> BTreeSet<Duration> {
         self.0.iter().map(|limit| limit.keep).collect()
@@ -220,6 +225,15 @@ mod tests {
         assert_eq!(limits.keep_of([&path("/off/x")]), Keep::For(3 * DAY));
         assert_eq!(limits.keep_of([&path("/b")]), Keep::For(DAY));
         assert_eq!(limits.ages(), BTreeSet::from([DAY, 3 * DAY]));
+    }
+
+    #[test]
+    fn ages_with_a_new_class_are_stricter() {
+        let limits = |own: &[ContentLimit]| ContentLimits::new(own, &[limit("/off/**", Duration::ZERO)]);
+        let before = limits(&[limit("/a", DAY), limit("/b", 2 * DAY)]);
+        let after = limits(&[limit("/a", 3 * DAY), limit("/b", 2 * DAY), limit("/c", DAY)]);
+        assert_eq!(after.stricter_ages(&before), BTreeSet::from([DAY, 3 * DAY]));
+        assert_eq!(limits(&[]).stricter_ages(&before), BTreeSet::new());
     }
 
     #[test]
