@@ -37,6 +37,12 @@ impl CommitInfo {
         self.message.len() + author.map(String::len).sum::<usize>()
     }
 
+    /// Returns what is known of a commit that is no longer in the log. `time` is that of the first readable
+    /// state.
+    pub(crate) fn of_folded(seq: Seq, time: Timestamp, author: Author) -> Self {
+        Self { seq, time, id: None, author, message: String::new(), overrides_rules: false, folded: true }
+    }
+
     /// Removes everything except sequence number and time, for readers who see the result of the commit but
     /// not the commit.
     pub(crate) fn unsigned(self) -> Self {

@@ -20,7 +20,7 @@ use crate::fs::store::{MAX_VIOLATIONS, SetRuleResult};
 use crate::fs::violation_search::{ViolationSearch, look_while};
 use crate::model::{ChangeKind, ChangesQuery, Seq, VersionId};
 use crate::rule::{FileViolation, PathPattern, Place, Rule, Rules};
-use crate::sqlite::DbResult;
+use crate::sqlite::{DbError, DbResult};
 
 /// Most changes that are checked while commits wait.
 const MOST_CHANGES: usize = 1000;
@@ -126,7 +126,11 @@ impl SqliteFs {
     /// Checks the changes after a commit.
     fn check_changes_since(&self, conn: &Connection, rule: &Rule, since: Seq) -> DbResult<ChangesVerdict> {
         let view = self.view_on(conn, None)?;
-        let changes = view.changes(&ChangesQuery::since(since).limit(MOST_CHANGES))?;
+        let changes = match view.changes(&ChangesQuery::since(since).limit(MOST_CHANGES)) {
+            // The log was cut meanwhile, so the changes are not known.
+            Err(DbError::Other(error)) if error.is(ErrorKind::Gone) => return Ok(ChangesVerdict::Much),
+            changes => changes?,
+        };
         if changes.until.seq < changes.head {
             return Ok(ChangesVerdict::Much);
         }

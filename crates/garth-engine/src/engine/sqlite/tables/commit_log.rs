@@ -5,7 +5,7 @@ use rusqlite::{Connection, Row, params};
 
 use crate::engine::planner::{HeadRow, LogChange};
 use crate::engine::sqlite::schema::{BY_SESSION, HAS_SESSION};
-use crate::engine::sqlite::tables::{MAX, answer_column, changes_column, nodes};
+use crate::engine::sqlite::tables::{MAX, answer_column, changes_column, head, nodes};
 use crate::error::{Error, ErrorKind};
 use crate::model::{Author, Batch, Commit, CommitId, CommitInfo, Seq, SessionOf, Timestamp};
 use crate::sqlite::{DbResult, all, one};
@@ -43,15 +43,22 @@ pub(super) fn answered(conn: &Connection, (seq, time, answer): AnswerRow) -> DbR
     })
 }
 
-/// Returns the commit of an owner and id.
+/// Returns the commit of an owner and id, unless it is before the oldest readable state: how long its row
+/// stays then is open.
 pub(crate) fn committed(conn: &Connection, owner: &str, id: CommitId) -> DbResult<Option<Commit>> {
-    let sql = "SELECT seq, time, answer FROM log WHERE owner = ?1 AND id = ?2";
+    let sql = "SELECT seq, time, answer FROM log
+         WHERE owner = ?1 AND id = ?2 AND seq >= (SELECT oldest FROM head)";
     let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
     one(conn, sql, params![owner, id.0.to_be_bytes()], read)?.map(|row| answered(conn, row)).transpose()
 }
 
-/// Returns the time of commit `seq`; for 0, the empty tree, a time before all others.
+/// Returns the time of commit `seq`, whose state must be readable; for 0, the empty tree, a time before all
+/// others.
 pub(crate) fn time_of(conn: &Connection, seq: u64) -> DbResult<Timestamp> {
+    let oldest = head::get(conn)?.oldest;
+    if seq < oldest {
+        return Err(Error::gone(oldest).into());
+    }
     if seq == 0 {
         return Ok(Timestamp(i64::MIN));
     }
@@ -225,6 +232,11 @@ pub(crate) fn append(
     let first = pieces.next().map(|(_, json)| json);
     // Only a caller that named the commit can ask for its outcomes again.
     let named = batch.id.is_some() || batch.idempotency.is_some();
+    if let Some(id) = batch.id.filter(|_| head.oldest > 0) {
+        // An earlier commit with this id is before the oldest state, or this would be a repeat of it.
+        conn.prepare_cached("UPDATE log SET id = NULL WHERE owner = ?1 AND id = ?2")?
+            .execute(params![batch.owner_key(), id.0.to_be_bytes()])?;
+    }
     let answer = named.then(|| answer_column::to_json(&commit.outcomes)).transpose()?;
     conn.prepare_cached(
         "INSERT INTO log (seq, time, id, author, message, changes, answer, owner, overrides)
