@@ -14,7 +14,7 @@ use garth_engine::model::{
 };
 use garth_engine::rule::retention::Retention;
 use garth_engine::rule::sample::registry;
-use garth_engine::view::{Mount, Scope};
+use garth_engine::view::{Mount, Overlay, Scope};
 use garth_engine::{AccountStore, Env, Error, ErrorKind, FileSystem};
 use garth_testkit::tools::{append, at, p, write};
 use tempfile::TempDir;
@@ -506,5 +506,24 @@ async fn gone_passes_through_views() {
             assert_eq!(text(&*past(view, 4).await.unwrap(), "/a").await, "4");
             assert_eq!(commits(&history(view, "/a").await.unwrap()), [6, 5, 4]);
         }
+    }
+}
+
+#[tokio::test]
+async fn renamed_copy_is_found_by_name_after_folding() {
+    for tree in Tree::both() {
+        tree.commit(write("/below/a", "one\n").with_parents()).await;
+        tree.commit(write("/above/b", "x").with_parents()).await;
+        let [below, above] = [p("/below"), p("/above")];
+        let below = Scope::open(tree.fs(), &below).await.unwrap();
+        let overlay = Overlay::open(below, Scope::open(tree.fs(), &above).await.unwrap()).await.unwrap();
+        let ino = overlay.stat(&at("/a")).await.unwrap().ino;
+        overlay.commit(append("/a", "two\n").into()).await.unwrap();
+        overlay.commit(Op::rename(at("/a"), at("/c")).into()).await.unwrap();
+        assert_eq!(overlay.stat(&At::from(ino)).await.unwrap().ino, ino);
+        tree.keep(0).await;
+        assert_eq!(text(&*overlay, "/c").await, "one\ntwo\n");
+        assert_eq!(overlay.stat(&at("/c")).await.unwrap().ino, ino);
+        assert_eq!(overlay.stat(&At::from(ino)).await.unwrap_err().kind(), ErrorKind::NotFound);
     }
 }
