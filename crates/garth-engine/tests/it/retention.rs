@@ -22,7 +22,7 @@ use tempfile::TempDir;
 const START: Timestamp = Timestamp(1_767_225_600_000_000_000);
 
 enum Engine {
-    Memory(MemoryFs),
+    Memory(Arc<MemoryFs>),
     Sqlite(Arc<SqliteFs>),
 }
 
@@ -38,16 +38,17 @@ impl Tree {
     fn both() -> [Self; 2] {
         let [(one, clock), (other, beside)] = [Env::manual(START), Env::manual(START)];
         let folder = tempfile::tempdir().unwrap();
+        let memory = Arc::new(MemoryFs::new(one, registry()));
         let sqlite = SqliteFs::open(folder.path(), other, registry()).unwrap();
         [
-            Self { engine: Engine::Memory(MemoryFs::new(one, registry())), clock, _folder: None },
+            Self { engine: Engine::Memory(memory), clock, _folder: None },
             Self { engine: Engine::Sqlite(sqlite), clock: beside, _folder: Some(folder) },
         ]
     }
 
     fn fs(&self) -> &dyn FileSystem {
         match &self.engine {
-            Engine::Memory(fs) => fs,
+            Engine::Memory(fs) => &**fs,
             Engine::Sqlite(fs) => &**fs,
         }
     }
