@@ -6,7 +6,7 @@ use std::convert::Infallible;
 use super::instance::MemoryFs;
 use super::state::{Node, State};
 use super::tree::View;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::fs::store::RetentionState;
 use crate::model::{CommitInfo, Ino, Seq};
 use crate::path::TreePath;
@@ -24,6 +24,9 @@ impl MemoryFs {
     /// As that method.
     pub fn set_retention(&self, retention: Retention) -> Result<RetentionState> {
         retention.check()?;
+        if !retention.content.is_empty() {
+            return Err(Error::new(ErrorKind::Unsupported, "old content is stored as long as the log"));
+        }
         let mut state = self.write();
         state.retention = retention;
         Ok(state.retention_state())
