@@ -27,6 +27,7 @@ mod it {
     mod overlay_stored;
     mod quotas;
     mod registry;
+    mod retention;
     mod searching;
     mod specs;
     mod sqlite;

@@ -15,6 +15,7 @@ mod judged;
 mod log;
 mod ops;
 mod quota;
+mod retention;
 mod scratch;
 mod search;
 mod state;
@@ -252,15 +253,21 @@ impl FileSystem for MemoryFs {
 
     async fn open_version(&self, version: VersionId) -> Result<Arc<dyn OpenFile>> {
         self.read_view(|view| {
+            view.check_history()?;
             let node = view.state.nodes.get(&version.ino).and_then(|versions| versions.exactly(version.seq));
             // The version must have been visible to this view when it was current: the caller gives its id.
-            let shown = version.seq <= view.seq && view.is_shown(version.ino, version.seq);
+            let shown = version.seq <= view.seq
+                && view.state.is_kept(version.ino, version.seq)
+                && view.is_shown(version.ino, version.seq);
             let Some(node) = node.filter(|node| shown && !node.end) else {
+                // Also if it never existed: nothing is left that could tell.
+                view.state.check_readable(version.seq)?;
                 return Err(Error::new(ErrorKind::NotFound, "no such version"));
             };
             check_file(node).map_err(|kind| Error::new(kind, "not a version of a file"))?;
             let mut node = node.clone();
-            if node.is_expired(view.state.time_of(version.seq)) {
+            // The oldest state shows this version if that of its commit is no longer readable.
+            if node.is_expired(view.state.time_of(version.seq.max(view.state.oldest))) {
                 // The expiry took effect with this very commit, so the node has no names in it.
                 node.names = Arc::default();
             }
@@ -285,7 +292,7 @@ impl FileSystem for MemoryFs {
                 before = after;
             });
             blame.with_commits(limit, |seq| {
-                let commit = view.own_id(view.state.info(seq).ok_or_else(Error::no_node)?);
+                let commit = view.own_id(&view.state.commit_info(seq).ok_or_else(Error::no_node)?);
                 // The file was out of reach at that commit, so its author is not disclosed.
                 let outside = !view.within.is_everything() && !view.was_within(ino, seq);
                 Ok(if outside { commit.unsigned() } else { commit })
@@ -505,7 +512,7 @@ impl State {
         self.apply_changes(seq, laid);
         let keeper = batch.record_owner_key().to_owned();
         let Batch { id, author, message, overrides_rules, .. } = batch;
-        let info = CommitInfo { seq, time, id, author, message, overrides_rules };
+        let info = CommitInfo { seq, time, id, author, message, overrides_rules, folded: false };
         self.log.push((info, changes));
         // Only these can be asked for again.
         if batch.id.is_some() || batch.idempotency.is_some() {

@@ -1,8 +1,12 @@
-//! A registry for tests of the engine: one rule of each kind, a projection by line and one of whole files.
+//! A registry for tests of the engine: one rule of each kind, a projection by line and one of whole files,
+//! and a class of files without old content.
+
+use std::time::Duration;
 
 use super::projection::{ContentProjection, Keys};
 use super::registry::{Registry, Searchable};
-use super::{Constraint, Rule};
+use super::retention::ContentLimit;
+use super::{Constraint, PathPattern, Rule};
 use crate::model::Projection;
 use crate::path::TreePath;
 
@@ -27,7 +31,8 @@ pub fn registry() -> Registry {
         Rule::built_in("/agents/*/settings.json", Constraint::NotInSessions),
         Rule::built_in("/skills/**", Constraint::NotInSessions),
     ];
-    Registry::new(1, rules, vec![first_word(), words(), status()], searchable)
+    let off = ContentLimit { pattern: PathPattern::built_in("/off/**"), keep: Duration::ZERO };
+    Registry::new(1, rules, vec![first_word(), words(), status()], searchable).keeping(vec![off])
 }
 
 /// Returns the projection of [`FIRST_WORD`].

@@ -15,6 +15,7 @@ use crate::model::{
     Snapshot, Timestamp, VersionId,
 };
 use crate::path::{Name, TreePath};
+use crate::rule::retention::Retention;
 use crate::rule::{Registry, Rules};
 
 /// Values over time, each valid from one commit on.
@@ -39,6 +40,12 @@ impl<T> Timeline<T> {
     pub(super) fn exactly(&self, seq: Seq) -> Option<&T> {
         let index = self.0.binary_search_by_key(&seq, |(since, _)| *since).ok()?;
         Some(&self.0[index].1)
+    }
+
+    /// Returns the commit that set the value after commit `seq`.
+    pub(super) fn since(&self, seq: Seq) -> Option<Seq> {
+        let after = self.0.partition_point(|(since, _)| *since <= seq);
+        Some(self.0[after.checked_sub(1)?].0)
     }
 
     /// Returns all values, oldest first.
@@ -170,6 +177,9 @@ pub(super) struct State {
     /// Rules and projections that were registered.
     pub(super) registry: Registry,
     pub(super) rules: Rules,
+    pub(super) retention: Retention,
+    /// First commit whose state is readable; 0 if all are.
+    pub(super) oldest: Seq,
     /// Limits of quotas, by path.
     pub(super) quotas: BTreeMap<TreePath, Limits>,
     /// Node of each name, by directory and name; `None` while there is none.
@@ -208,6 +218,8 @@ impl State {
         Self {
             rules: registry.rules().clone(),
             registry,
+            retention: Retention::default(),
+            oldest: Seq(0),
             quotas: BTreeMap::new(),
             names: BTreeMap::new(),
             nodes: BTreeMap::from([(Ino::ROOT, versions)]),
@@ -251,19 +263,23 @@ impl State {
     /// Returns the sequence number of a moment, for a viewer who sees up to `head`.
     pub(super) fn seq_of(&self, moment: &Moment, head: Seq, owner: &str) -> Result<Seq> {
         let not_there = |what: String| Error::new(ErrorKind::NotFound, what);
-        match moment {
+        let seq = match moment {
             // A view of the past knows nothing of later commits, also if they exist by now.
-            Moment::Seq(seq) if *seq <= head => Ok(*seq),
-            Moment::Seq(seq) => Err(not_there(format!("there is no commit {seq}; the last is {head}"))),
+            Moment::Seq(seq) if *seq <= head => *seq,
+            Moment::Seq(seq) => {
+                return Err(not_there(format!("there is no commit {seq}; the last is {head}")));
+            }
             Moment::Time(time) => {
                 let until = self.log.partition_point(|(commit, _)| commit.time <= *time);
-                Ok(Seq(until as u64).min(head))
+                Seq(until as u64).min(head)
             }
             Moment::Snapshot(name) => match self.snapshots.get(&(owner.to_owned(), name.clone())) {
-                Some(snapshot) if snapshot.seq <= head => Ok(snapshot.seq),
-                _ => Err(not_there("no snapshot by that name".to_owned())),
+                Some(snapshot) if snapshot.seq <= head => snapshot.seq,
+                _ => return Err(not_there("no snapshot by that name".to_owned())),
             },
-        }
+        };
+        self.check_readable(seq)?;
+        Ok(seq)
     }
 }
 

@@ -1,5 +1,5 @@
 //! Maintenance of an account: garbage collection, merging of extents, checks, backups, rebuilding the index,
-//! rules and quotas. It reads and writes files for a long time, so it runs on threads of its own.
+//! rules, quotas and retention. It reads and writes files for a long time, so it runs on threads of its own.
 
 pub(crate) mod backup;
 pub(crate) mod collect_uploads;
@@ -10,6 +10,7 @@ pub(crate) mod merge_extents;
 pub(crate) mod orphan_nodes;
 pub(crate) mod reindex;
 pub(crate) mod set_quota;
+pub(crate) mod set_retention;
 pub(crate) mod set_rule;
 pub(crate) mod step;
 
@@ -22,9 +23,10 @@ use crate::engine::sqlite::SqliteFs;
 use crate::engine::sqlite::tables::quotas;
 use crate::error::Result;
 use crate::fs::FileSystem;
-use crate::fs::store::{AccountStore, Collectable, Collected, Fsck, SetRuleResult};
+use crate::fs::store::{AccountStore, Collectable, Collected, Fsck, RetentionState, SetRuleResult};
 use crate::model::quota::{Limits, Quota};
 use crate::path::TreePath;
+use crate::rule::retention::Retention;
 use crate::rule::{PathPattern, Rule};
 
 impl SqliteFs {
@@ -98,6 +100,17 @@ impl AccountStore for SqliteFs {
         let path = path.clone();
         let registry = self.inner.control.registry().clone();
         self.inner.writer.transact(true, move |conn| set_quota::remove(conn, &registry, &path)).await
+    }
+
+    async fn retention(&self) -> Result<RetentionState> {
+        let registry = self.inner.control.registry().clone();
+        self.reading(&(), move |view, ()| set_retention::state(view.conn, &registry)).await
+    }
+
+    async fn set_retention(&self, retention: Retention) -> Result<RetentionState> {
+        retention.check()?;
+        let registry = self.inner.control.registry().clone();
+        self.inner.writer.transact(true, move |conn| set_retention::set(conn, &registry, &retention)).await
     }
 }
 

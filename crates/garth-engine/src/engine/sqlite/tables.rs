@@ -25,17 +25,22 @@
 //! | `staged` | `staged` |
 //! | `commit_log` | `log`, `log_more`; their columns `answer` and `changes` in files of their own |
 //! | `idempotency`, `snapshots`, `expiry` | `idempotency`, `snapshot`, `expiry` |
-//! | `leases` | `lease`, `unnamed` |
+//! | `leases`, `past_leases` | `lease` and `unnamed`, `past_lease` |
 //! | `quotas`, `judged_prefixes` | `quota`, `judged` |
+//! | `retention` | `retention`, `content_limit`, `content_age` |
+//! | `content_gone`, `replaced` | `content_gone`, `replaced` |
+//! | `folded_authors` | `author`, `folded_author` |
 
 pub(crate) mod answer_column;
 pub(crate) mod changes_column;
 pub(crate) mod chunk_refs;
 pub(crate) mod chunks;
 pub(crate) mod commit_log;
+pub(crate) mod content_gone;
 pub(crate) mod dir_times;
 pub(crate) mod expiry;
 pub(crate) mod extents;
+pub(crate) mod folded_authors;
 pub(crate) mod head;
 pub(crate) mod idempotency;
 pub(crate) mod judged_prefixes;
@@ -47,8 +52,11 @@ pub(crate) mod node_columns;
 pub(crate) mod nodes;
 pub(crate) mod origins;
 pub(crate) mod packs;
+pub(crate) mod past_leases;
 pub(crate) mod past_names;
 pub(crate) mod quotas;
+pub(crate) mod replaced;
+pub(crate) mod retention;
 pub(crate) mod snapshots;
 pub(crate) mod staged;
 

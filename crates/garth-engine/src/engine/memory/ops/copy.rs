@@ -79,6 +79,7 @@ impl<'a> Scratch<'a> {
         if seq > self.state.head() {
             return Err(Error::new(ErrorKind::NotFound, format!("there is no commit {seq}")));
         }
+        self.state.check_readable(seq)?;
         Ok(Some(View {
             state: self.state,
             seq,

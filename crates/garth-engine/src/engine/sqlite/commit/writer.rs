@@ -24,6 +24,7 @@ use crate::engine::sqlite::commit::waiters::CommitWaiters;
 use crate::engine::sqlite::confinement::Reach;
 use crate::engine::sqlite::control::ControlCache;
 use crate::engine::sqlite::open_nodes::OpenNodes;
+use crate::engine::sqlite::open_pasts::OpenPasts;
 use crate::engine::sqlite::schema;
 use crate::engine::sqlite::tables::head;
 use crate::engine::sqlite::writer_lock::{WriterGuard, WriterLock};
@@ -96,6 +97,7 @@ pub(crate) struct Writer {
     runtime: Runtime,
     packs: Arc<Packs>,
     open: Arc<OpenNodes>,
+    pasts: Arc<OpenPasts>,
     control: Arc<ControlCache>,
     lock: WriterLock,
     queue: Mutex<Queue>,
@@ -140,7 +142,7 @@ impl Writer {
         runtime: &Runtime,
         lock: WriterLock,
         packs: &Arc<Packs>,
-        open: &Arc<OpenNodes>,
+        (open, pasts): (&Arc<OpenNodes>, &Arc<OpenPasts>),
         pool: &Arc<ConnPool>,
         control: &Arc<ControlCache>,
     ) -> Arc<Self> {
@@ -149,6 +151,7 @@ impl Writer {
             runtime: runtime.clone(),
             packs: Arc::clone(packs),
             open: Arc::clone(open),
+            pasts: Arc::clone(pasts),
             control: Arc::clone(control),
             lock,
             queue: Mutex::default(),
@@ -665,12 +668,17 @@ impl Drop for Writer {
     }
 }
 
-/// Renews leases of nodes that this process holds open, and takes leases on those that `gc` has marked.
+/// Renews leases of nodes and past states that this process holds open, and takes leases on nodes that `gc`
+/// has marked.
 impl Tick for Writer {
     fn tick(self: Arc<Self>) -> bool {
-        if self.open.any() {
-            let (open, now) = (Arc::clone(&self.open), self.runtime.env().now());
-            self.transact_later(move |conn| open.renew(conn, now));
+        if self.open.any() || self.pasts.any() {
+            let (open, pasts) = (Arc::clone(&self.open), Arc::clone(&self.pasts));
+            let now = self.runtime.env().now();
+            self.transact_later(move |conn| {
+                open.renew(conn, now)?;
+                pasts.renew(conn, now)
+            });
         }
         true
     }

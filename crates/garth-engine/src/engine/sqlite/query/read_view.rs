@@ -1,5 +1,6 @@
 //! Reads of the tree, now or after a past commit, inside one read transaction.
 
+use std::cell::OnceCell;
 use std::collections::BTreeSet;
 
 use bytes::Bytes;
@@ -39,6 +40,8 @@ pub(crate) struct ReadView<'a> {
     /// True for a view of the past, even while its commit is the newest. Such a view has no open nodes and no
     /// keys.
     pub(crate) is_past: bool,
+    /// First commit whose state is readable, once it was looked up. See [`ReadView::oldest`].
+    pub(crate) oldest: OnceCell<u64>,
     /// The time by which entries have expired.
     pub(crate) time: i64,
     pub(crate) gated: GatedFacts,

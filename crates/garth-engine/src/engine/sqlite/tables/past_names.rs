@@ -90,15 +90,21 @@ pub(crate) struct NameSpan {
     pub(crate) till: u64,
 }
 
-/// Returns true if a path named anything at or before commit `seq`.
-pub(crate) fn was_used(conn: &Connection, dir: &str, name: &str, seq: u64) -> DbResult<bool> {
+/// Returns true if a path named anything at or before commit `seq`, in spans that ended after commit
+/// `oldest`.
+pub(crate) fn was_used(
+    conn: &Connection,
+    (dir, name): (&str, &str),
+    oldest: u64,
+    seq: u64,
+) -> DbResult<bool> {
     // Of the ended spans the first to end is also the first to begin.
     let sql = "SELECT 1 FROM name WHERE dir = ?1 AND name = ?2 AND since <= ?3
          UNION ALL
-         SELECT 1 FROM (SELECT since FROM name_past WHERE dir = ?1 AND name = ?2 ORDER BY till LIMIT 1)
+         SELECT 1 FROM (SELECT since FROM name_past WHERE dir = ?1 AND name = ?2 AND till > ?4 ORDER BY till LIMIT 1)
          WHERE since <= ?3
          LIMIT 1";
-    Ok(one(conn, sql, params![dir, name, seq], |_| Ok(()))?.is_some())
+    Ok(one(conn, sql, params![dir, name, seq, oldest], |_| Ok(()))?.is_some())
 }
 
 /// Returns the newest span of a path that ended before commit `till`.

@@ -1,0 +1,35 @@
+//! Table `replaced`: nodes with an ended version that the log does not name, by the commit that ended it.
+
+use rusqlite::{Connection, params};
+
+use crate::sqlite::{DbResult, all};
+
+/// Records that commit `seq` replaced or ended a version of a node.
+pub(crate) fn put(conn: &Connection, seq: u64, ino: u64) -> DbResult<()> {
+    conn.prepare_cached("INSERT OR IGNORE INTO replaced (seq, ino) VALUES (?1, ?2)")?
+        .execute(params![seq, ino])?;
+    Ok(())
+}
+
+/// Returns the nodes of the commits after `after` up to `last`, at most `limit`, with their commits.
+pub(crate) fn between(conn: &Connection, after: u64, last: u64, limit: usize) -> DbResult<Vec<(u64, u64)>> {
+    let sql = "SELECT seq, ino FROM replaced WHERE seq > ?1 AND seq <= ?2 ORDER BY seq, ino LIMIT ?3";
+    all(conn, sql, params![after, last, limit], |row| Ok((row.get(0)?, row.get(1)?)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::sqlite::schema;
+
+    #[test]
+    fn replaced_nodes_are_found_by_commit() {
+        let conn = Connection::open_in_memory().unwrap();
+        schema::make_tables(&conn);
+        for (seq, ino) in [(3, 9), (1, 8), (3, 7), (3, 9), (5, 1)] {
+            put(&conn, seq, ino).unwrap();
+        }
+        assert_eq!(between(&conn, 1, 4, 10).unwrap(), [(3, 7), (3, 9)]);
+        assert_eq!(between(&conn, 0, 5, 2).unwrap(), [(1, 8), (3, 7)]);
+    }
+}
