@@ -231,6 +231,10 @@ pub struct Collected {
     pub waiting: u64,
     /// Bytes of pack files that are given back after the grace.
     pub waiting_bytes: u64,
+    /// Commits that left the version log, with the past before them.
+    pub folded: u64,
+    /// First commit whose state is readable; 0 if all are.
+    pub oldest: u64,
 }
 
 /// Report of a dry run of a garbage collection. A run removes at least this much: it also merges small
@@ -257,6 +261,10 @@ pub struct Collectable {
     pub waiting: u64,
     /// Bytes of pack files that are given back after the grace.
     pub waiting_bytes: u64,
+    /// Commits that leave the version log, after the grace.
+    pub folded: u64,
+    /// First commit whose state would be readable; 0 if all are.
+    pub oldest: u64,
 }
 
 /// Retention of an account, and its effect so far.
@@ -272,7 +280,7 @@ pub struct RetentionState {
     pub oldest_time: Option<Timestamp>,
     /// Commit up to which the rows of the past are removed, at most `oldest`.
     pub folded: Seq,
-    /// First thing that keeps `oldest` from rising, if any.
+    /// First thing that keeps `oldest` or `folded` from rising, if any.
     pub held_by: Option<Hold>,
 }
 

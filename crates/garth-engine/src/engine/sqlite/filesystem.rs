@@ -66,6 +66,8 @@ pub(super) struct Inner {
     pub(super) control: Arc<ControlCache>,
     /// True if uploads may be left to collect.
     pub(super) has_uploads: AtomicBool,
+    /// True while a collection runs in the background.
+    pub(super) collecting: AtomicBool,
     pub(super) runtime: Runtime,
 }
 
@@ -106,7 +108,9 @@ impl SqliteFs {
         let writer = Writer::new(folder, runtime, lock, &packs, &open, &pool, &control);
         let long_reads = Arc::default();
         let (has_uploads, runtime) = (AtomicBool::new(false), runtime.clone());
-        let inner = Inner { pool, packs, open, writer, long_reads, control, has_uploads, runtime };
+        let collecting = AtomicBool::new(false);
+        let inner =
+            Inner { pool, packs, open, writer, long_reads, control, has_uploads, collecting, runtime };
         let fs = Self::over(Arc::new(inner));
         // Without a thread for the timer, the next account that is opened tries again.
         fs.inner.runtime.timer().add(&fs.inner);

@@ -3,8 +3,10 @@
 use rusqlite::Connection;
 
 use crate::engine::sqlite::control;
+use crate::engine::sqlite::maintain::holds;
+use crate::engine::sqlite::query::read_view::ReadView;
 use crate::engine::sqlite::tables::{commit_log, head, retention};
-use crate::fs::store::RetentionState;
+use crate::fs::store::{Hold, RetentionState};
 use crate::model::{Seq, Timestamp};
 use crate::rule::Registry;
 use crate::rule::retention::{ContentLimits, Retention};
@@ -12,31 +14,38 @@ use crate::sqlite::DbResult;
 
 /// Sets the retention. `gc` then searches the log again for old content of the ages that end more than
 /// before.
-pub(crate) fn set(conn: &Connection, registry: &Registry, to: &Retention) -> DbResult<RetentionState> {
+pub(crate) fn set(conn: &Connection, registry: &Registry, to: &Retention) -> DbResult<()> {
     let limits = |set: &Retention| ContentLimits::new(&set.content, registry.content_limits());
     let (before, after) = (limits(&retention::get(conn)?), limits(to));
     for age in after.stricter_ages(&before) {
         retention::search_again(conn, age)?;
     }
     retention::put(conn, to)?;
-    control::changed(conn, registry)?;
-    state(conn, registry)
+    control::changed(conn, registry)
 }
 
-/// Returns the retention, and how far the past is gone.
-pub(crate) fn state(conn: &Connection, registry: &Registry) -> DbResult<RetentionState> {
+/// Returns the retention, and how far the past is gone. `open` are the commits whose states views of this
+/// process show.
+pub(crate) fn state(view: &ReadView<'_>, registry: &Registry, open: &[u64]) -> DbResult<RetentionState> {
+    let (conn, now) = (view.conn, Timestamp(view.time));
     let head = head::get(conn)?;
+    let set = retention::get(conn)?;
     let oldest_time = match head.oldest {
         0 => None,
         oldest => Some(Timestamp(commit_log::moment(conn, oldest)?)),
     };
+    let until = |time| commit_log::last_until(conn, time, head.oldest, head.seq);
+    let allowed: u64 = set.oldest(head.seq, now, None, until)?;
+    let kept = holds::first_kept(view)?.filter(|(seq, _)| *seq < allowed).map(|(_, hold)| hold);
+    // A view keeps the rows of its state, not `oldest`.
+    let read = holds::first_read(conn, open, now)?.filter(|seq| *seq < head.oldest);
     Ok(RetentionState {
-        set: retention::get(conn)?,
+        set,
         built_in: registry.content_limits().to_vec(),
         oldest: Seq(head.oldest),
         oldest_time,
         folded: Seq(head.folded),
-        held_by: None,
+        held_by: kept.or(read.map(|_| Hold::Reader)),
     })
 }
 
