@@ -59,9 +59,9 @@ pub trait AccountStore: FileSystem {
     /// `AlreadyExists` for a rule that every tree has; errors of the storage.
     async fn remove_rule(&self, pattern: &PathPattern, constraint: &str) -> Result<bool>;
 
-    /// Collects garbage, in steps that hold up commits for 50 ms at most. Data that other processes may still
-    /// use is removed in two phases: one run marks it, and a run at least `grace` later removes it unless a
-    /// process took a lease in between. Each process looks for marks once a minute, so a shorter `grace` is
+    /// Collects garbage, and the past that the retention ends, in steps that hold up commits for 50 ms at most.
+    /// Data that other processes may still use is removed in two phases: one run marks it, and a run at least
+    /// `grace` later removes it unless a process took a lease in between. Each process looks for marks once a minute, so a shorter `grace` is
     /// safe only if no other process has the account open.
     ///
     /// An upload that no commit has used is removed `grace` after it was finished, but not within two
