@@ -346,3 +346,134 @@ fn remove_commits(conn: &Connection, turn: &mut Turn) -> DbResult<bool> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use futures::executor::block_on;
+
+    use super::*;
+    use crate::engine::sqlite::tables::past_leases;
+    use crate::env::Env;
+    use crate::fs::{AccountStore as _, FileSystem as _, OpenFile as _};
+    use crate::model::{At, Batch, Op};
+    use crate::path::TreePath;
+    use crate::rule::retention::Retention;
+
+    struct Account {
+        fs: Arc<SqliteFs>,
+        _folder: tempfile::TempDir,
+    }
+
+    fn at(path: &str) -> At {
+        At::Path(TreePath::parse(path).unwrap())
+    }
+
+    /// Returns an account of 20 commits, which keeps the last `commits`.
+    fn account(commits: u64) -> Account {
+        let folder = tempfile::tempdir().unwrap();
+        let fs = SqliteFs::open(folder.path(), Env::system(), crate::rule::sample::registry()).unwrap();
+        for n in 0..10 {
+            let write = Op::write(at(&format!("/d/{n}/f")), format!("{n}")).with_parents();
+            block_on(fs.commit(Batch::new([write, Op::write(at("/f"), format!("{n}"))]))).unwrap();
+            let change = if n % 3 == 0 { Op::remove_tree(at("/d")) } else { Op::append(at("/f"), "more") };
+            block_on(fs.commit(Batch::new([change]))).unwrap();
+        }
+        block_on(fs.set_retention(Retention { commits: Some(commits), ..Retention::default() })).unwrap();
+        Account { fs, _folder: folder }
+    }
+
+    impl Account {
+        /// Collects twice, and returns the number of commits removed. The second run removes nodes.
+        fn gc(&self) -> u64 {
+            let folded = self.fs.collect(Duration::ZERO).unwrap().folded;
+            self.fs.collect(Duration::ZERO).unwrap();
+            assert_eq!(self.fs.check().unwrap().findings, []);
+            folded
+        }
+
+        fn count(&self, sql: &str) -> u64 {
+            self.fs.with_view(|view| Ok(view.conn.query_row(sql, [], |row| row.get(0))?)).unwrap()
+        }
+
+        /// Returns the number of versions that no readable state shows.
+        fn left_over(&self) -> u64 {
+            self.count(
+                "SELECT count(*) FROM node, head WHERE EXISTS (SELECT 1 FROM node AS later
+                     WHERE later.ino = node.ino AND later.seq > node.seq AND later.seq <= folded)",
+            )
+        }
+    }
+
+    #[test]
+    fn all_ended_versions_are_found() {
+        for commits in 0..20 {
+            let account = account(commits);
+            assert_eq!(account.gc(), 20 - commits);
+            assert_eq!(account.left_over(), 0, "{commits} are kept");
+        }
+    }
+
+    #[test]
+    fn versions_from_before_an_upgrade_are_found() {
+        for queued in [10, 20] {
+            let account = account(3);
+            // As the upgrade leaves it: nothing is queued of the commits before.
+            account
+                .fs
+                .step(move |conn, _| {
+                    conn.execute("UPDATE head SET queued = ?1", [queued])?;
+                    Ok(conn.execute("DELETE FROM replaced WHERE seq <= ?1", [queued])?)
+                })
+                .unwrap();
+            assert_eq!(account.gc(), 17);
+            assert_eq!(account.left_over(), 0);
+        }
+    }
+
+    #[test]
+    fn leased_state_keeps_its_rows() {
+        let account = account(2);
+        let until = account.fs.inner.runtime.env().now().plus_seconds(600).0;
+        account.fs.step(move |conn, _| past_leases::put(conn, &[1; 16], 5, until)).unwrap();
+        assert_eq!(account.gc(), 5, "up to the state that is read");
+        assert_eq!(account.gc(), 0);
+        account.fs.step(|conn, _| past_leases::remove(conn, &[1; 16], 5)).unwrap();
+        assert_eq!(account.gc(), 13);
+        assert_eq!(account.left_over(), 0);
+    }
+
+    #[test]
+    fn removed_file_stays_while_it_is_open() {
+        let account = account(0);
+        let held = block_on(account.fs.open(&at("/f"))).unwrap();
+        block_on(account.fs.commit(Batch::new([Op::remove_file(at("/f"))]))).unwrap();
+        assert_eq!(account.gc(), 21);
+        assert_eq!(block_on(held.read_at(0, 100)).unwrap(), "9");
+        let rows = account.count("SELECT count(*) FROM node");
+        drop(held);
+        account.gc();
+        assert!(account.count("SELECT count(*) FROM node") < rows);
+        assert_eq!(account.count("SELECT count(*) FROM extent"), 0);
+    }
+
+    #[test]
+    fn collection_leaves_a_pass_that_another_one_ended() {
+        let account = account(5);
+        let now = account.fs.inner.runtime.env().now();
+        let times = Times::new(now, Duration::ZERO);
+        account.fs.announce(now, true).unwrap();
+        account.fs.step(|conn, _| head::set_merged(conn, 20)).unwrap();
+        let stale = account.fs.begin_pass(times).unwrap().unwrap();
+        assert_eq!((stale.till, stale.phase), (15, Phase::Candidates));
+        assert_eq!(account.gc(), 15);
+        for phase in [Phase::Candidates, Phase::Names, Phase::Times, Phase::Nodes] {
+            assert_eq!(account.fs.fold_phase(stale.begin(phase, 0)).unwrap(), None, "{phase:?}");
+        }
+        assert_eq!(account.fs.fold_log(stale.begin(Phase::Log, 0)).unwrap(), None);
+        assert_eq!(account.count("SELECT count(*) FROM fold"), 0);
+        assert_eq!(account.fs.check().unwrap().findings, []);
+    }
+}
