@@ -126,7 +126,8 @@ pub trait AccountStore: FileSystem {
     /// for good. Old content that an earlier limit has removed does not return.
     ///
     /// # Errors
-    /// `InvalidArgument` as [`Retention::check`]; errors of the storage.
+    /// `InvalidArgument` as [`Retention::check`]; `Unsupported` for content limits where old content stays as
+    /// long as the log; errors of the storage.
     async fn set_retention(&self, retention: Retention) -> Result<RetentionState>;
 
     /// Returns what takes the space of the account, with the children of a path.

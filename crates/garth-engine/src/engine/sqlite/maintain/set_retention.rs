@@ -73,16 +73,18 @@ mod tests {
         assert_eq!((state.set, state.oldest, state.oldest_time), (Retention::default(), Seq(0), None));
         assert_eq!(state.built_in.len(), 1, "that of the registry");
         let day = Duration::from_secs(86_400);
-        let limit = ContentLimit { pattern: PathPattern::parse("/notes/**").unwrap(), keep: day };
         let set = Retention {
             age: Some(7 * day),
             commits: Some(1000),
             stored: Some(1 << 30),
-            content: vec![limit],
+            content: Vec::new(),
         };
         assert_eq!(block_on(fs.set_retention(set.clone())).unwrap().set, set);
         let wrong = Retention { commits: Some(u64::MAX), ..set.clone() };
         assert!(block_on(fs.set_retention(wrong)).unwrap_err().is(ErrorKind::InvalidArgument));
+        let limit = ContentLimit { pattern: PathPattern::parse("/notes/**").unwrap(), keep: day };
+        let by_class = Retention { content: vec![limit], ..set.clone() };
+        assert!(block_on(fs.set_retention(by_class)).unwrap_err().is(ErrorKind::Unsupported));
         let in_force = |fs: &SqliteFs| {
             let control = fs.with_view(|view| {
                 let version = head::get(view.conn)?.control;
@@ -94,7 +96,7 @@ mod tests {
         let off = TreePath::parse("/off/a").unwrap();
         let control = in_force(&fs);
         assert_eq!(*control.retention, set);
-        assert_eq!(control.limits.keep_of([&note]), Keep::For(day));
+        assert_eq!(control.limits.keep_of([&note]), Keep::WithLog);
         assert_eq!(control.limits.keep_of([&off]), Keep::For(Duration::ZERO));
         drop(fs);
         let fs = open();
@@ -106,17 +108,20 @@ mod tests {
     fn stricter_limits_search_the_log_again() {
         let folder = tempfile::tempdir().unwrap();
         let registry = crate::rule::sample::registry();
-        let fs = SqliteFs::open(folder.path(), Env::system(), registry).unwrap();
+        let fs = SqliteFs::open(folder.path(), Env::system(), registry.clone()).unwrap();
         let limit = |pattern: &str, seconds| ContentLimit {
             pattern: PathPattern::parse(pattern).unwrap(),
             keep: Duration::from_secs(seconds),
         };
-        let with = |content| Retention { content, ..Retention::default() };
+        let set_with = |content| {
+            let (registry, to) = (registry.clone(), Retention { content, ..Retention::default() });
+            fs.step(move |conn, _| set(conn, &registry, &to)).unwrap();
+        };
         let ages = [0, 60, 3600].map(Duration::from_secs);
-        block_on(fs.set_retention(with(vec![limit("/a", 60), limit("/b", 3600)]))).unwrap();
+        set_with(vec![limit("/a", 60), limit("/b", 3600)]);
         fs.step(move |conn, _| ages.iter().try_for_each(|age| retention::set_searched(conn, *age, 9)))
             .unwrap();
-        block_on(fs.set_retention(with(vec![limit("/a", 60), limit("/b", 60)]))).unwrap();
+        set_with(vec![limit("/a", 60), limit("/b", 60)]);
         let searched = fs.with_view(|view| {
             let of = |at: usize| retention::searched(view.conn, ages[at]);
             Ok([of(0)?, of(1)?, of(2)?])
