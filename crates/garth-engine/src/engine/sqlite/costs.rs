@@ -221,7 +221,7 @@ fn costs_after_fold(count: usize) -> BTreeMap<&'static str, u64> {
     cost("history", &|_| drop(block_on(fs.history(&file, &page)).expect("versions")));
     cost("write", &|n| account.commit([Op::write(path("/w"), format!("{n}"))]));
     cost("append", &|_| account.commit([Op::append(path("/d/f"), "more\n")]));
-    cost("collect", &|_| drop(block_on(fs.gc(Duration::ZERO)).expect("a collection")));
+    cost("collect", &|_| assert!(block_on(fs.gc(Duration::ZERO)).is_ok()));
     costs
 }
 

@@ -54,6 +54,8 @@ pub struct SqliteFs {
     pub(super) as_of: Option<(u64, i64)>,
     /// Part of the tree that it reaches.
     pub(super) reach: Arc<Reach>,
+    /// True if its steps of maintenance leave the writer to others most of the time.
+    pub(super) is_slow: bool,
 }
 
 #[derive(Debug)]
@@ -119,7 +121,7 @@ impl SqliteFs {
 
     /// Returns the handle of everything.
     pub(super) fn over(inner: Arc<Inner>) -> Self {
-        Self { inner, as_of: None, reach: Arc::new(Reach::everything()) }
+        Self { inner, as_of: None, reach: Arc::new(Reach::everything()), is_slow: false }
     }
 
     /// Returns the account without the directory in which garth stores its own data.

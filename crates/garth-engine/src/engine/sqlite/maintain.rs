@@ -110,7 +110,9 @@ impl AccountStore for SqliteFs {
 
     async fn retention(&self) -> Result<RetentionState> {
         let (registry, fs) = (self.inner.control.registry().clone(), self.whole());
-        self.whole().reading(&(), move |view, ()| set_retention::state(view, &registry, &fs.open_pasts())).await
+        self.whole()
+            .reading(&(), move |view, ()| set_retention::state(view, &registry, &fs.open_pasts()))
+            .await
     }
 
     async fn set_retention(&self, retention: Retention) -> Result<RetentionState> {
@@ -126,8 +128,9 @@ impl AccountStore for SqliteFs {
     }
 
     async fn collect_next(&self) -> Result<Option<Timestamp>> {
-        let due = self.next_collection()?;
-        if due.is_some_and(|due| due <= self.inner.runtime.env().now()) {
+        let now = self.inner.runtime.env().now();
+        let due = self.whole().reading(&(), move |view, ()| due::due(view, now)).await?;
+        if due.is_some_and(|due| due <= now) {
             self.inner.collect_later();
         }
         Ok(due)

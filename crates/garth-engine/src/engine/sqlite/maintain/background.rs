@@ -8,7 +8,6 @@ use crate::engine::sqlite::SqliteFs;
 use crate::engine::sqlite::filesystem::Inner;
 use crate::engine::sqlite::maintain::due;
 use crate::error::Result;
-use crate::model::Timestamp;
 
 /// Grace period. Processes look for marks once a minute.
 pub(super) const GRACE: Duration = Duration::from_secs(600);
@@ -28,7 +27,8 @@ impl Inner {
         if !self.runtime.collects() || self.collecting.swap(true, Ordering::Relaxed) {
             return;
         }
-        let (running, fs) = (Running(Arc::clone(self)), SqliteFs::over(Arc::clone(self)));
+        let running = Running(Arc::clone(self));
+        let fs = SqliteFs { is_slow: true, ..SqliteFs::over(Arc::clone(self)) };
         // Not on the thread of the timer, which serves all accounts.
         self.runtime.maintainers().run_later(move || {
             fs.runtime().in_account(|| {
@@ -42,15 +42,9 @@ impl Inner {
 }
 
 impl SqliteFs {
-    /// Returns the time from which a collection is due; `None` if only a change can make one due.
-    pub(super) fn next_collection(&self) -> Result<Option<Timestamp>> {
-        let fs = self.whole();
-        fs.with_view(|view| due::due(view, self.inner.runtime.env().now()))
-    }
-
     fn collect_due(&self) -> Result<()> {
         let now = self.inner.runtime.env().now();
-        if self.next_collection()?.is_some_and(|due| due <= now) {
+        if self.with_view(|view| due::due(view, now))?.is_some_and(|due| due <= now) {
             self.collect_past(GRACE, false)?;
         }
         Ok(())
@@ -64,7 +58,7 @@ mod tests {
     use super::*;
     use crate::env::Env;
     use crate::fs::{AccountStore as _, FileSystem as _};
-    use crate::model::{At, Batch, Op};
+    use crate::model::{At, Batch, Op, Timestamp};
     use crate::path::TreePath;
     use crate::rule::retention::Retention;
     use crate::runtime::{Limits, Runtime};
@@ -101,7 +95,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let fs = SqliteFs::open(folder.path(), env, crate::rule::sample::registry()).unwrap();
         let now = || fs.inner.runtime.env().now();
-        let next = || fs.next_collection().unwrap();
+        let next = || block_on(fs.collect_next()).unwrap();
         assert_eq!(next(), None);
         let path = At::Path(TreePath::parse("/a").unwrap());
         let day = Duration::from_secs(86_400);

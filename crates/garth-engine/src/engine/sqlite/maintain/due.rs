@@ -1,4 +1,4 @@
-//! When a collection of an account is worth while.
+//! Time from which a collection of an account is due.
 
 use crate::engine::sqlite::maintain::announce::{self, with_slack};
 use crate::engine::sqlite::maintain::background::GRACE;

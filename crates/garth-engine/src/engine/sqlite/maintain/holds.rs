@@ -41,7 +41,8 @@ pub(super) fn first_read(conn: &Connection, open: &[u64], now: Timestamp) -> DbR
 /// Returns the first state over which an overlay lies.
 fn first_fork(view: &ReadView<'_>) -> DbResult<Option<(u64, Hold)>> {
     let dir = forks::overlays()?;
-    let (mut page, mut first, mut count) = (Page { limit: MAX_PAGE, ..Page::default() }, None, 0);
+    let (mut page, mut count) = (Page { limit: MAX_PAGE, ..Page::default() }, 0);
+    let mut first: Option<(u64, Hold)> = None;
     loop {
         let listing = match view.list(&At::Path(dir.clone()), &page) {
             // There never was one.

@@ -73,12 +73,8 @@ mod tests {
         assert_eq!((state.set, state.oldest, state.oldest_time), (Retention::default(), Seq(0), None));
         assert_eq!(state.built_in.len(), 1, "that of the registry");
         let day = Duration::from_secs(86_400);
-        let set = Retention {
-            age: Some(7 * day),
-            commits: Some(1000),
-            stored: Some(1 << 30),
-            content: Vec::new(),
-        };
+        let set =
+            Retention { age: Some(7 * day), commits: Some(1000), stored: Some(1 << 30), content: Vec::new() };
         assert_eq!(block_on(fs.set_retention(set.clone())).unwrap().set, set);
         let wrong = Retention { commits: Some(u64::MAX), ..set.clone() };
         assert!(block_on(fs.set_retention(wrong)).unwrap_err().is(ErrorKind::InvalidArgument));

@@ -1,7 +1,6 @@
 //! Steps of maintenance: each a write transaction of its own, so short that commits hardly wait for it. Long
 //! work is divided into as many steps as it takes.
 
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures::executor::block_on;
@@ -93,7 +92,7 @@ impl SqliteFs {
             Ok(value)
         }));
         drop(permit);
-        if self.inner.collecting.load(Ordering::Relaxed) {
+        if self.is_slow {
             let env = self.inner.runtime.env();
             env.sleep((env.instant().duration_since(begun) * 3).min(PAUSE));
         }

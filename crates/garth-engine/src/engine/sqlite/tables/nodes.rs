@@ -138,13 +138,13 @@ pub(crate) fn put(conn: &Connection, node: &NodeRow) -> DbResult<()> {
     Ok(())
 }
 
-/// How the version of a directory is stored.
+/// Storage of a version of a directory.
 enum Put {
-    /// By its times: no row of `node` is needed.
+    /// Times alone: no row of `node` is needed.
     Times,
-    /// As its first row of `node`.
+    /// First row of `node`.
     First,
-    /// As a row of `node` that follows another one.
+    /// Row of `node` that follows another version.
     Next,
 }
 
