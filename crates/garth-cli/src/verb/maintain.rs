@@ -40,8 +40,7 @@ pub(crate) struct Fsck {
     accounts: Accounts,
 }
 
-/// Remove expired entries, abandoned uploads, unreferenced content and the past that retention ends; merge
-/// small extents
+/// Remove expired entries, unused content and the past that retention ends; merge small extents
 ///
 /// Snapshots, overlays and open files keep the states that they need. Unused content is removed by the first
 /// run after the grace period; so is the past, and an upload that no commit has used, which is kept for at

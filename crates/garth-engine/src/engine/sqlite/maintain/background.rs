@@ -71,7 +71,7 @@ mod tests {
         let fs = SqliteFs::open_on(folder.path(), &runtime, crate::rule::sample::registry()).unwrap();
         let path = At::Path(TreePath::parse("/a").unwrap());
         for n in 0..1100 {
-            block_on(fs.commit(Batch::new([Op::write(path.clone(), format!("{n}"))]))).unwrap();
+            block_on(fs.commit(Batch::new([Op::write(path.clone(), format!("{n}"))]).visible())).unwrap();
         }
         assert_eq!(block_on(fs.collect_next()).unwrap(), None, "everything is kept");
         let retention = Retention { commits: Some(50), ..Retention::default() };
