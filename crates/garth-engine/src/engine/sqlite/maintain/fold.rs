@@ -9,7 +9,7 @@
 //! leases, and only up to the first state that one of them reads.
 //!
 //! The state at `till` itself stays whole. Of each node its newest version until then stays, so no row is
-//! rewritten.
+//! rewritten. Why: `docs/decisions/folding-by-log-and-forks.md`.
 
 use std::collections::BTreeSet;
 
