@@ -59,10 +59,10 @@ pub trait AccountStore: FileSystem {
     /// `AlreadyExists` for a rule that every tree has; errors of the storage.
     async fn remove_rule(&self, pattern: &PathPattern, constraint: &str) -> Result<bool>;
 
-    /// Collects garbage, and the past that the retention ends, in steps that hold up commits for 50 ms at most.
-    /// Data that other processes may still use is removed in two phases: one run marks it, and a run at least
-    /// `grace` later removes it unless a process took a lease in between. Each process looks for marks once a minute, so a shorter `grace` is
-    /// safe only if no other process has the account open.
+    /// Collects garbage, and the past that the retention ends, in steps that hold up commits for 50 ms at
+    /// most. Data that other processes may still use is removed in two phases: one run marks it, and a run at
+    /// least `grace` later removes it unless a process took a lease in between. Each process looks for marks
+    /// once a minute, so a shorter `grace` is safe only if no other process has the account open.
     ///
     /// An upload that no commit has used is removed `grace` after it was finished, but not within two
     /// minutes; one that still arrives, when it has been idle for a day.

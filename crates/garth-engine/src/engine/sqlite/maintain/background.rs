@@ -77,8 +77,8 @@ mod tests {
         let retention = Retention { commits: Some(50), ..Retention::default() };
         block_on(fs.set_retention(retention)).unwrap();
         let mut folded = 0;
-        // The first run announces the oldest commit; the rows go after the grace period. Each run continues on
-        // threads of its own.
+        // The first run announces the oldest commit; the rows go after the grace period. Each run continues
+        // on threads of its own.
         while folded == 0 {
             runtime.timer().tick();
             clock.advance(GRACE);

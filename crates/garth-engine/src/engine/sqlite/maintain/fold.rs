@@ -1,12 +1,13 @@
 //! Removes what no readable state shows: rows that ended at or before the oldest readable commit, nodes that
 //! had lost their last name by then, and the commits before it.
 //!
-//! A pass removes what ended up to one commit, `till`, in phases ([`Phase`]) of short steps. A step writes its
-//! place in the transaction that does its work, so a pass that is interrupted goes on with the next
-//! collection. Several collections may be at one pass: what a step removes, it removes only while the pass is
-//! in the phase of the step. States before `till` may be half removed meanwhile: new readers have been refused since the
-//! oldest commit was announced, and a pass begins only after the grace period, when earlier readers have
-//! leases, and only up to the first state that one of them reads.
+//! A pass removes what ended up to one commit, `till`, in phases ([`Phase`]) of short steps. A step writes
+//! its place in the transaction that does its work, so a pass that is interrupted goes on with the next
+//! collection. A step works only while the pass is in its phase, so several collections may be at one pass.
+//!
+//! States before `till` may be half removed meanwhile. New readers of them have been refused since the oldest
+//! commit was announced. A pass begins after the grace period, when earlier readers have leases, and goes up
+//! to the first state that one of them reads.
 //!
 //! The state at `till` itself stays whole. Of each node its newest version until then stays, so no row is
 //! rewritten. Why: `docs/decisions/folding-by-log-and-forks.md`.

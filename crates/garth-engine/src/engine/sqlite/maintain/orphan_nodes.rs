@@ -1,6 +1,6 @@
 //! Removes content that was written to files after they had lost their last name. Only open handles saw it,
-//! no version of the tree does. The version that lost the name stays while a state of the past shows the node;
-//! then the node is removed.
+//! no version of the tree does. The version that lost the name stays while a readable state of the past shows
+//! the node; then the node is removed.
 
 use rusqlite::Connection;
 

@@ -19,8 +19,8 @@ use crate::sqlite::DbResult;
 const WORK: Duration = Duration::from_millis(20);
 /// Most rows of a step, for clocks that stand still or are set back.
 const ROWS: usize = 4096;
-/// Longest pause after a step in the background. It is three times as long as the step took, so that a quarter
-/// of the writer's time goes to such steps at most.
+/// Longest pause after a step in the background. A pause is three times as long as its step, so that a
+/// quarter of the writer's time goes to such steps at most.
 const PAUSE: Duration = Duration::from_millis(150);
 /// Time for which a finished upload stays, however short the grace period is: a write uploads long content
 /// and commits it a little later.

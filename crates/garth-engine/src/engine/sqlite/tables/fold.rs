@@ -1,5 +1,5 @@
-//! Tables `fold` and `fold_node`: the removal of ended rows that is in progress, and the nodes that it has yet
-//! to visit. The place is written with each step, so that a removal that was interrupted goes on.
+//! Tables `fold` and `fold_node`: the removal of ended rows that is in progress, and the nodes that it has
+//! yet to visit. The place is written with each step, so that a removal that was interrupted goes on.
 
 use rusqlite::{Connection, params};
 
