@@ -8,6 +8,7 @@ mod it {
     mod contract;
     mod control;
     mod cuts;
+    mod folding;
     mod gates;
     mod home;
     mod host;

@@ -59,10 +59,10 @@ pub trait AccountStore: FileSystem {
     /// `AlreadyExists` for a rule that every tree has; errors of the storage.
     async fn remove_rule(&self, pattern: &PathPattern, constraint: &str) -> Result<bool>;
 
-    /// Collects garbage, in steps that hold up commits for 50 ms at most. Data that other processes may still
-    /// use is removed in two phases: one run marks it, and a run at least `grace` later removes it unless a
-    /// process took a lease in between. Each process looks for marks once a minute, so a shorter `grace` is
-    /// safe only if no other process has the account open.
+    /// Collects garbage, and the past that the retention ends, in steps that hold up commits for 50 ms at
+    /// most. Data that other processes may still use is removed in two phases: one run marks it, and a run at
+    /// least `grace` later removes it unless a process took a lease in between. Each process looks for marks
+    /// once a minute, so a shorter `grace` is safe only if no other process has the account open.
     ///
     /// An upload that no commit has used is removed `grace` after it was finished, but not within two
     /// minutes; one that still arrives, when it has been idle for a day.
@@ -126,7 +126,8 @@ pub trait AccountStore: FileSystem {
     /// for good. Old content that an earlier limit has removed does not return.
     ///
     /// # Errors
-    /// `InvalidArgument` as [`Retention::check`]; errors of the storage.
+    /// `InvalidArgument` as [`Retention::check`]; `Unsupported` for content limits where old content stays as
+    /// long as the log; errors of the storage.
     async fn set_retention(&self, retention: Retention) -> Result<RetentionState>;
 
     /// Returns what takes the space of the account, with the children of a path.
@@ -231,6 +232,10 @@ pub struct Collected {
     pub waiting: u64,
     /// Bytes of pack files that are given back after the grace.
     pub waiting_bytes: u64,
+    /// Commits that left the version log, with the past before them.
+    pub folded: u64,
+    /// First commit whose state is readable; 0 if all are.
+    pub oldest: u64,
 }
 
 /// Report of a dry run of a garbage collection. A run removes at least this much: it also merges small
@@ -257,6 +262,10 @@ pub struct Collectable {
     pub waiting: u64,
     /// Bytes of pack files that are given back after the grace.
     pub waiting_bytes: u64,
+    /// Commits that leave the version log, after the grace.
+    pub folded: u64,
+    /// First commit whose state would be readable; 0 if all are.
+    pub oldest: u64,
 }
 
 /// Retention of an account, and its effect so far.
@@ -272,7 +281,7 @@ pub struct RetentionState {
     pub oldest_time: Option<Timestamp>,
     /// Commit up to which the rows of the past are removed, at most `oldest`.
     pub folded: Seq,
-    /// First thing that keeps `oldest` from rising, if any.
+    /// First thing that keeps `oldest` or `folded` from rising, if any.
     pub held_by: Option<Hold>,
 }
 

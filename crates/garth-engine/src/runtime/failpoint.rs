@@ -22,7 +22,7 @@ impl Failpoints {
 }
 
 #[cfg(debug_assertions)]
-pub use armed::{CHECKPOINT, FOLD_POINTS, Failure, MIGRATE, POINTS};
+pub use armed::{CHECKPOINT, Failure, MIGRATE, POINTS};
 
 #[cfg(debug_assertions)]
 use armed::Armed;
@@ -37,8 +37,8 @@ mod armed {
     use crate::error::{Error, ErrorKind};
 
     /// All points of normal operation: those of a commit in order, then those of an upload, then those of
-    /// `gc`.
-    pub const POINTS: [&str; 14] = [
+    /// `gc`, the removal of the past last.
+    pub const POINTS: [&str; 21] = [
         "plan",
         "apply",
         "index",
@@ -53,13 +53,7 @@ mod armed {
         "gc-unlink",
         "gc-forget",
         "gc-punch",
-    ];
-    /// Points of a `gc` that removes the past: the steps that announce it, those of old content, then those of
-    /// ended rows in order.
-    pub const FOLD_POINTS: [&str; 9] = [
         "fold-announce",
-        "content-mark",
-        "content-remove",
         "fold-candidates",
         "fold-names",
         "fold-times",
@@ -95,14 +89,14 @@ mod armed {
     }
 
     impl Failpoints {
-        /// Arms a failure, once, at a point of [`POINTS`], [`FOLD_POINTS`], [`MIGRATE`] or [`CHECKPOINT`],
-        /// after `after` passes.
+        /// Arms a failure, once, at a point of [`POINTS`], [`MIGRATE`] or [`CHECKPOINT`], after `after`
+        /// passes.
         ///
         /// # Panics
         /// If there is no such point.
         pub fn arm(&self, point: &str, failure: Failure, after: u32) {
-            let mut known = POINTS.into_iter().chain(FOLD_POINTS).chain([MIGRATE, CHECKPOINT]);
-            let point = known.find(|known| *known == point).expect("a point that the engine has");
+            let known = POINTS.into_iter().chain([MIGRATE, CHECKPOINT]).find(|known| *known == point);
+            let point = known.expect("a point that the engine has");
             *self.armed.lock().unwrap_or_else(PoisonError::into_inner) =
                 Some(Armed { point, failure, after });
         }

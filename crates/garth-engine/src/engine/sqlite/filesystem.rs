@@ -55,6 +55,8 @@ pub struct SqliteFs {
     pub(super) as_of: Option<Arc<Past>>,
     /// Part of the tree that it reaches.
     pub(super) reach: Arc<Reach>,
+    /// True if its steps of maintenance leave the writer to others most of the time.
+    pub(super) is_slow: bool,
 }
 
 #[derive(Debug)]
@@ -68,6 +70,8 @@ pub(super) struct Inner {
     pub(super) control: Arc<ControlCache>,
     /// True if uploads may be left to collect.
     pub(super) has_uploads: AtomicBool,
+    /// True while a collection runs in the background.
+    pub(super) collecting: AtomicBool,
     pub(super) runtime: Runtime,
 }
 
@@ -109,7 +113,9 @@ impl SqliteFs {
         let writer = Writer::new(folder, runtime, lock, &packs, (&open, &pasts), &pool, &control);
         let long_reads = Arc::default();
         let (has_uploads, runtime) = (AtomicBool::new(false), runtime.clone());
-        let inner = Inner { pool, packs, open, pasts, writer, long_reads, control, has_uploads, runtime };
+        let collecting = AtomicBool::new(false);
+        let inner =
+            Inner { pool, packs, open, pasts, writer, long_reads, control, has_uploads, collecting, runtime };
         let fs = Self::over(Arc::new(inner));
         // Without a thread for the timer, the next account that is opened tries again.
         fs.inner.runtime.timer().add(&fs.inner);
@@ -118,7 +124,7 @@ impl SqliteFs {
 
     /// Returns the handle of everything.
     pub(super) fn over(inner: Arc<Inner>) -> Self {
-        Self { inner, as_of: None, reach: Arc::new(Reach::everything()) }
+        Self { inner, as_of: None, reach: Arc::new(Reach::everything()), is_slow: false }
     }
 
     /// Returns the account without the directory in which garth stores its own data.

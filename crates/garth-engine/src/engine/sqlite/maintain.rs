@@ -1,11 +1,16 @@
 //! Maintenance of an account: garbage collection, merging of extents, checks, backups, rebuilding the index,
 //! rules, quotas and retention. It reads and writes files for a long time, so it runs on threads of its own.
 
+pub(crate) mod announce;
+pub(crate) mod background;
 pub(crate) mod backup;
 pub(crate) mod collect_uploads;
+pub(crate) mod due;
+pub(crate) mod fold;
 pub(crate) mod fsck;
 pub(crate) mod gc;
 pub(crate) mod gc_dry_run;
+pub(crate) mod holds;
 pub(crate) mod merge_extents;
 pub(crate) mod orphan_nodes;
 pub(crate) mod reindex;
@@ -21,9 +26,10 @@ use async_trait::async_trait;
 
 use crate::engine::sqlite::SqliteFs;
 use crate::engine::sqlite::tables::quotas;
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::fs::FileSystem;
 use crate::fs::store::{AccountStore, Collectable, Collected, Fsck, RetentionState, SetRuleResult};
+use crate::model::Timestamp;
 use crate::model::quota::{Limits, Quota};
 use crate::path::TreePath;
 use crate::rule::retention::Retention;
@@ -103,14 +109,31 @@ impl AccountStore for SqliteFs {
     }
 
     async fn retention(&self) -> Result<RetentionState> {
-        let registry = self.inner.control.registry().clone();
-        self.reading(&(), move |view, ()| set_retention::state(view.conn, &registry)).await
+        let (registry, fs) = (self.inner.control.registry().clone(), self.whole());
+        self.whole()
+            .reading(&(), move |view, ()| set_retention::state(view, &registry, &fs.open_pasts()))
+            .await
     }
 
     async fn set_retention(&self, retention: Retention) -> Result<RetentionState> {
         retention.check()?;
+        if !retention.content.is_empty() {
+            let message = "an account keeps old content as long as the commits that show it; limit these by age \
+                or number";
+            return Err(Error::new(ErrorKind::Unsupported, message));
+        }
         let registry = self.inner.control.registry().clone();
-        self.inner.writer.transact(true, move |conn| set_retention::set(conn, &registry, &retention)).await
+        self.inner.writer.transact(true, move |conn| set_retention::set(conn, &registry, &retention)).await?;
+        self.retention().await
+    }
+
+    async fn collect_next(&self) -> Result<Option<Timestamp>> {
+        let now = self.inner.runtime.env().now();
+        let due = self.whole().reading(&(), move |view, ()| due::due(view, now)).await?;
+        if due.is_some_and(|due| due <= now) {
+            self.inner.collect_later();
+        }
+        Ok(due)
     }
 }
 

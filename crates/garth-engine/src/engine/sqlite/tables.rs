@@ -29,6 +29,7 @@
 //! | `quotas`, `judged_prefixes` | `quota`, `judged` |
 //! | `retention` | `retention`, `content_limit`, `content_age` |
 //! | `content_gone`, `replaced` | `content_gone`, `replaced` |
+//! | `fold` | `fold`, `fold_node` |
 //! | `folded_authors` | `author`, `folded_author` |
 
 pub(crate) mod answer_column;
@@ -40,6 +41,7 @@ pub(crate) mod content_gone;
 pub(crate) mod dir_times;
 pub(crate) mod expiry;
 pub(crate) mod extents;
+pub(crate) mod fold;
 pub(crate) mod folded_authors;
 pub(crate) mod head;
 pub(crate) mod idempotency;

@@ -3,8 +3,10 @@
 use rusqlite::Connection;
 
 use crate::engine::sqlite::control;
+use crate::engine::sqlite::maintain::holds;
+use crate::engine::sqlite::query::read_view::ReadView;
 use crate::engine::sqlite::tables::{commit_log, head, retention};
-use crate::fs::store::RetentionState;
+use crate::fs::store::{Hold, RetentionState};
 use crate::model::{Seq, Timestamp};
 use crate::rule::Registry;
 use crate::rule::retention::{ContentLimits, Retention};
@@ -12,31 +14,38 @@ use crate::sqlite::DbResult;
 
 /// Sets the retention. `gc` then searches the log again for old content of the ages that end more than
 /// before.
-pub(crate) fn set(conn: &Connection, registry: &Registry, to: &Retention) -> DbResult<RetentionState> {
+pub(crate) fn set(conn: &Connection, registry: &Registry, to: &Retention) -> DbResult<()> {
     let limits = |set: &Retention| ContentLimits::new(&set.content, registry.content_limits());
     let (before, after) = (limits(&retention::get(conn)?), limits(to));
     for age in after.stricter_ages(&before) {
         retention::search_again(conn, age)?;
     }
     retention::put(conn, to)?;
-    control::changed(conn, registry)?;
-    state(conn, registry)
+    control::changed(conn, registry)
 }
 
-/// Returns the retention, and how far the past is gone.
-pub(crate) fn state(conn: &Connection, registry: &Registry) -> DbResult<RetentionState> {
+/// Returns the retention, and how far the past is gone. `open` are the commits whose states views of this
+/// process show.
+pub(crate) fn state(view: &ReadView<'_>, registry: &Registry, open: &[u64]) -> DbResult<RetentionState> {
+    let (conn, now) = (view.conn, Timestamp(view.time));
     let head = head::get(conn)?;
+    let set = retention::get(conn)?;
     let oldest_time = match head.oldest {
         0 => None,
         oldest => Some(Timestamp(commit_log::moment(conn, oldest)?)),
     };
+    let until = |time| commit_log::last_until(conn, time, head.oldest, head.seq);
+    let allowed: u64 = set.oldest(head.seq, now, None, until)?;
+    let kept = holds::first_kept(view)?.filter(|(seq, _)| *seq < allowed).map(|(_, hold)| hold);
+    // A view keeps the rows of its state, not `oldest`.
+    let read = holds::first_read(conn, open, now)?.filter(|seq| *seq < head.oldest);
     Ok(RetentionState {
-        set: retention::get(conn)?,
+        set,
         built_in: registry.content_limits().to_vec(),
         oldest: Seq(head.oldest),
         oldest_time,
         folded: Seq(head.folded),
-        held_by: None,
+        held_by: kept.or(read.map(|_| Hold::Reader)),
     })
 }
 
@@ -64,16 +73,14 @@ mod tests {
         assert_eq!((state.set, state.oldest, state.oldest_time), (Retention::default(), Seq(0), None));
         assert_eq!(state.built_in.len(), 1, "that of the registry");
         let day = Duration::from_secs(86_400);
-        let limit = ContentLimit { pattern: PathPattern::parse("/notes/**").unwrap(), keep: day };
-        let set = Retention {
-            age: Some(7 * day),
-            commits: Some(1000),
-            stored: Some(1 << 30),
-            content: vec![limit],
-        };
+        let set =
+            Retention { age: Some(7 * day), commits: Some(1000), stored: Some(1 << 30), content: Vec::new() };
         assert_eq!(block_on(fs.set_retention(set.clone())).unwrap().set, set);
         let wrong = Retention { commits: Some(u64::MAX), ..set.clone() };
         assert!(block_on(fs.set_retention(wrong)).unwrap_err().is(ErrorKind::InvalidArgument));
+        let limit = ContentLimit { pattern: PathPattern::parse("/notes/**").unwrap(), keep: day };
+        let by_class = Retention { content: vec![limit], ..set.clone() };
+        assert!(block_on(fs.set_retention(by_class)).unwrap_err().is(ErrorKind::Unsupported));
         let in_force = |fs: &SqliteFs| {
             let control = fs.with_view(|view| {
                 let version = head::get(view.conn)?.control;
@@ -85,7 +92,7 @@ mod tests {
         let off = TreePath::parse("/off/a").unwrap();
         let control = in_force(&fs);
         assert_eq!(*control.retention, set);
-        assert_eq!(control.limits.keep_of([&note]), Keep::For(day));
+        assert_eq!(control.limits.keep_of([&note]), Keep::WithLog);
         assert_eq!(control.limits.keep_of([&off]), Keep::For(Duration::ZERO));
         drop(fs);
         let fs = open();
@@ -97,17 +104,20 @@ mod tests {
     fn stricter_limits_search_the_log_again() {
         let folder = tempfile::tempdir().unwrap();
         let registry = crate::rule::sample::registry();
-        let fs = SqliteFs::open(folder.path(), Env::system(), registry).unwrap();
+        let fs = SqliteFs::open(folder.path(), Env::system(), registry.clone()).unwrap();
         let limit = |pattern: &str, seconds| ContentLimit {
             pattern: PathPattern::parse(pattern).unwrap(),
             keep: Duration::from_secs(seconds),
         };
-        let with = |content| Retention { content, ..Retention::default() };
+        let set_with = |content| {
+            let (registry, to) = (registry.clone(), Retention { content, ..Retention::default() });
+            fs.step(move |conn, _| set(conn, &registry, &to)).unwrap();
+        };
         let ages = [0, 60, 3600].map(Duration::from_secs);
-        block_on(fs.set_retention(with(vec![limit("/a", 60), limit("/b", 3600)]))).unwrap();
+        set_with(vec![limit("/a", 60), limit("/b", 3600)]);
         fs.step(move |conn, _| ages.iter().try_for_each(|age| retention::set_searched(conn, *age, 9)))
             .unwrap();
-        block_on(fs.set_retention(with(vec![limit("/a", 60), limit("/b", 60)]))).unwrap();
+        set_with(vec![limit("/a", 60), limit("/b", 60)]);
         let searched = fs.with_view(|view| {
             let of = |at: usize| retention::searched(view.conn, ages[at]);
             Ok([of(0)?, of(1)?, of(2)?])

@@ -212,6 +212,17 @@ pub(crate) fn remove_before(
     Ok(Some(last))
 }
 
+/// Removes a commit from the log, unless an idempotency key needs it.
+pub(crate) fn remove_unless_kept(conn: &Connection, seq: u64) -> DbResult<()> {
+    if one(conn, "SELECT 1 FROM idempotency WHERE seq = ?1", [seq], |_| Ok(()))?.is_some() {
+        return Ok(());
+    }
+    for sql in ["DELETE FROM log WHERE seq = ?1", "DELETE FROM log_more WHERE seq = ?1"] {
+        conn.prepare_cached(sql)?.execute([seq])?;
+    }
+    Ok(())
+}
+
 /// Writes a commit and its changes.
 pub(crate) fn append(
     conn: &Connection,

@@ -7,7 +7,7 @@ use rusqlite::{Connection, params};
 
 use crate::error::{Error, ErrorKind};
 use crate::model::Author;
-use crate::sqlite::{DbResult, one};
+use crate::sqlite::{DbResult, all, one};
 
 /// Number of the default author, who has no row in table `author`.
 const DEFAULT: u64 = 0;
@@ -28,6 +28,21 @@ pub(crate) fn of(conn: &Connection, seq: u64) -> DbResult<Author> {
         Error::new(ErrorKind::Corrupt, message)
     };
     Ok(author.ok_or_else(lost)?)
+}
+
+/// Returns the last commit whose author is known here; 0 if there is none.
+pub(crate) fn last(conn: &Connection) -> DbResult<u64> {
+    let sql = "SELECT coalesce(max(till), 0) FROM folded_author";
+    Ok(conn.query_row(sql, [], |row| row.get(0))?)
+}
+
+/// Returns the next `limit` rows after commit `from`: their commits, and true for those whose author is
+/// missing.
+pub(crate) fn without_author(conn: &Connection, from: u64, limit: usize) -> DbResult<Vec<(u64, bool)>> {
+    let sql =
+        "SELECT till, author <> ?3 AND NOT EXISTS (SELECT 1 FROM author WHERE id = folded_author.author)
+         FROM folded_author WHERE till > ?1 ORDER BY till LIMIT ?2";
+    all(conn, sql, params![from, limit, DEFAULT], |row| Ok((row.get(0)?, row.get(1)?)))
 }
 
 /// Writer of the authors of commits that leave the log, in ascending order.

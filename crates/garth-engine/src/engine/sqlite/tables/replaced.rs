@@ -17,6 +17,12 @@ pub(crate) fn between(conn: &Connection, after: u64, last: u64, limit: usize) ->
     all(conn, sql, params![after, last, limit], |row| Ok((row.get(0)?, row.get(1)?)))
 }
 
+/// Removes the nodes of all commits up to and including this entry.
+pub(crate) fn remove_until(conn: &Connection, (seq, ino): (u64, u64)) -> DbResult<()> {
+    conn.prepare_cached("DELETE FROM replaced WHERE (seq, ino) <= (?1, ?2)")?.execute([seq, ino])?;
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -31,5 +37,7 @@ mod tests {
         }
         assert_eq!(between(&conn, 1, 4, 10).unwrap(), [(3, 7), (3, 9)]);
         assert_eq!(between(&conn, 0, 5, 2).unwrap(), [(1, 8), (3, 7)]);
+        remove_until(&conn, (3, 7)).unwrap();
+        assert_eq!(between(&conn, 0, 5, 10).unwrap(), [(3, 9), (5, 1)]);
     }
 }

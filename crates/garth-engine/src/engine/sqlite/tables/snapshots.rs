@@ -53,6 +53,12 @@ pub(crate) fn each(
     Ok(())
 }
 
+/// Returns a snapshot of the first commit that has one: the commit, the key of its owner, and its name.
+pub(crate) fn first(conn: &Connection) -> DbResult<Option<(u64, String, String)>> {
+    let sql = "SELECT seq, owner, name FROM snapshot ORDER BY seq LIMIT 1";
+    one(conn, sql, [], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
+}
+
 /// Writes a snapshot; replaces one of the same name.
 pub(crate) fn put(conn: &Connection, owner: &str, name: &str, seq: u64) -> DbResult<()> {
     conn.prepare_cached("INSERT OR REPLACE INTO snapshot (owner, name, seq) VALUES (?1, ?2, ?3)")?
