@@ -20,6 +20,7 @@ use crate::engine::sqlite::commit::checkpoint::Checkpoints;
 use crate::engine::sqlite::commit::group::{
     BatchRequest, GATHER, GroupContext, Task, WriteConn, fits, may_be_of_one_member, weight,
 };
+use crate::engine::sqlite::commit::stored;
 use crate::engine::sqlite::commit::waiters::CommitWaiters;
 use crate::engine::sqlite::confinement::Reach;
 use crate::engine::sqlite::control::ControlCache;
@@ -200,6 +201,23 @@ impl Writer {
 
     pub(crate) fn packs(&self) -> &Arc<Packs> {
         &self.packs
+    }
+
+    /// Fails if the account has no room for the uploads in progress, and for `more` bytes of one of them.
+    pub(crate) fn check_stored(&self, owner: &str, more: u64) -> Result<()> {
+        let (limit, used) = self.pool.read(|conn| {
+            let limit = self.control.at(conn, head::get(conn)?.control)?.retention.stored;
+            // Without a limit, nothing has to be counted.
+            Ok((limit, limit.map_or(Ok(0), |_| stored::used(conn))?))
+        })?;
+        let arriving = self.arriving.bytes().saturating_add(more);
+        match limit {
+            // A view, which has an owner, learns no numbers.
+            Some(limit) if used.saturating_add(arriving) > limit => {
+                Err(stored::full(owner.is_empty().then_some((limit, used))))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Returns the uploads in progress.
