@@ -13,6 +13,7 @@ pub(crate) mod set_quota;
 pub(crate) mod set_retention;
 pub(crate) mod set_rule;
 pub(crate) mod step;
+pub(crate) mod usage;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +24,7 @@ use crate::engine::sqlite::SqliteFs;
 use crate::engine::sqlite::tables::quotas;
 use crate::error::Result;
 use crate::fs::FileSystem;
-use crate::fs::store::{AccountStore, Collectable, Collected, Fsck, RetentionState, SetRuleResult};
+use crate::fs::store::{AccountStore, Collectable, Collected, Fsck, RetentionState, SetRuleResult, StoredUsage};
 use crate::model::quota::{Limits, Quota};
 use crate::path::TreePath;
 use crate::rule::retention::Retention;
@@ -111,6 +112,11 @@ impl AccountStore for SqliteFs {
         retention.check()?;
         let registry = self.inner.control.registry().clone();
         self.inner.writer.transact(true, move |conn| set_retention::set(conn, &registry, &retention)).await
+    }
+
+    async fn usage(&self, below: &TreePath) -> Result<StoredUsage> {
+        let below = below.clone();
+        self.maintaining(move |fs| fs.count_usage(&below)).await
     }
 }
 
