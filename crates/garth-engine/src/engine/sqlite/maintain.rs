@@ -115,8 +115,9 @@ impl AccountStore for SqliteFs {
     }
 
     async fn usage(&self, below: &TreePath) -> Result<StoredUsage> {
-        let below = below.clone();
-        self.maintaining(move |fs| fs.count_usage(&below)).await
+        // Of this handle: one without garth's own directory does not name it.
+        let (below, within) = (below.clone(), self.reach.within.clone());
+        self.maintaining(move |fs| fs.count_usage(&below, &within)).await
     }
 }
 

@@ -14,7 +14,7 @@ use crate::engine::sqlite::schema::DATABASE;
 use crate::engine::sqlite::tables::{commit_log, head, retention, staged};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::store::{MAX_USAGE_PATHS, PathUsage, StoredUsage};
-use crate::model::{At, Kind, Timestamp};
+use crate::model::{At, Kind, Timestamp, Within};
 use crate::path::{SYSTEM, TreePath};
 use crate::runtime::disk::dir_of;
 use crate::sqlite::{DbResult, all, one};
@@ -69,9 +69,12 @@ impl Children {
 }
 
 impl SqliteFs {
-    /// Implements `AccountStore::usage` on this thread.
-    pub(crate) fn count_usage(&self, below: &TreePath) -> Result<StoredUsage> {
+    /// Implements `AccountStore::usage` on this thread, for a handle that reaches the paths `within`.
+    pub(crate) fn count_usage(&self, below: &TreePath, within: &Within) -> Result<StoredUsage> {
         let (mut usage, span) = self.with_view(|view| {
+            if !within.contains(below) {
+                return Err(Error::not_found(below).into());
+            }
             if view.at(&At::Path(below.clone()))?.kind != Kind::Directory {
                 return Err(Error::at(ErrorKind::NotADirectory, below, "is not a directory").into());
             }
@@ -87,7 +90,9 @@ impl SqliteFs {
                 if is_in_overlay(path) {
                     usage.overlays += bytes.live + bytes.history;
                 }
-                if let Some(child) = child_of(path, below) {
+                if within.contains(path)
+                    && let Some(child) = child_of(path, below)
+                {
                     children.add(child, bytes);
                 }
             }
