@@ -53,10 +53,12 @@ pub(in crate::routes) async fn set(
 ) -> Result<Json<RetentionAnswer>, Refusal> {
     let record = batch(call, "set the retention");
     let setting = async {
-        // Limits on content have no field here: those that a program has set stay.
-        let content = account.retention().await?.set.content;
-        let age = fields.age_seconds.map(Duration::from_secs);
-        let retention = Retention { age, commits: fields.commits, stored: fields.max_stored, content };
+        let retention = Retention {
+            age: fields.age_seconds.map(Duration::from_secs),
+            commits: fields.commits,
+            stored: fields.max_stored,
+            ..Retention::default()
+        };
         let state = account.set_retention(retention).await?;
         Ok::<_, Refusal>(Json::of(&RetentionAnswer::of(state))?.into_value())
     };

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, Weak};
 
 // Not tokio's: its receivers stop being ready within a task that awaits many of them on one thread.
@@ -114,6 +114,10 @@ pub(crate) struct Writer {
     /// Held by the caller of `settle` that syncs for all others.
     settling: AsyncMutex<()>,
     arriving: Arriving,
+    /// Stored bytes with which the account is counted in the metrics.
+    counted_bytes: AtomicU64,
+    /// True once a minute: the next group counts them again.
+    counts_bytes: AtomicBool,
 }
 
 impl fmt::Debug for Writer {
@@ -162,8 +166,11 @@ impl Writer {
             durable: AtomicU64::new(0),
             settling: AsyncMutex::new(()),
             arriving: Arriving::default(),
+            counted_bytes: AtomicU64::new(0),
+            counts_bytes: AtomicBool::new(false),
         });
         runtime.counters().open_accounts.add(1);
+        writer.count_bytes(pool.with(stored::used).ok());
         // Without a thread for the timer, the next account that is opened tries again.
         runtime.timer().add(&writer);
         let owner: Weak<dyn IdleOwner> = Arc::downgrade(&writer) as _;
@@ -201,6 +208,15 @@ impl Writer {
 
     pub(crate) fn packs(&self) -> &Arc<Packs> {
         &self.packs
+    }
+
+    /// Counts the stored bytes in the metrics; `None` leaves the last count.
+    fn count_bytes(&self, bytes: Option<u64>) {
+        let Some(bytes) = bytes else { return };
+        let before = self.counted_bytes.swap(bytes, Ordering::Relaxed);
+        let counted = &self.runtime.counters().stored_bytes;
+        counted.add(bytes);
+        counted.sub(before);
     }
 
     /// Fails if the account has no room for the uploads in progress, and for `more` bytes of one of them.
@@ -440,6 +456,9 @@ impl Writer {
             Ok(None) => {}
             Err(error) => self.stop_failed_chores(&error.describe(self.database.subject)),
         }
+        if self.counts_bytes.swap(false, Ordering::Relaxed) {
+            self.count_bytes(stored::used(&conn.conn).ok());
+        }
         self.used.store(self.runtime.conns().add(), Ordering::Relaxed);
         *slot = Some(conn);
         drop(slot);
@@ -674,6 +693,7 @@ impl Drop for Writer {
     fn drop(&mut self) {
         let counters = self.runtime.counters();
         counters.open_accounts.sub(1);
+        counters.stored_bytes.sub(self.counted_bytes.load(Ordering::Relaxed));
         if lock(&self.queue).chores {
             counters.index_behind.sub(1);
         }
@@ -683,9 +703,12 @@ impl Drop for Writer {
     }
 }
 
-/// Renews leases of nodes that this process holds open, and takes leases on those that `gc` has marked.
+/// Renews leases of nodes that this process holds open, and takes leases on those that `gc` has marked. Has the
+/// stored bytes counted.
 impl Tick for Writer {
     fn tick(self: Arc<Self>) -> bool {
+        // Only groups change them. An account that is idle need not open a connection for this.
+        self.counts_bytes.store(true, Ordering::Relaxed);
         if self.open.any() {
             let (open, now) = (Arc::clone(&self.open), self.runtime.env().now());
             self.transact_later(move |conn| open.renew(conn, now));
