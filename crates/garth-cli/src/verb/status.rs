@@ -91,7 +91,8 @@ impl Status {
             "data": home.place(), "accounts": accounts.json(), "account": name,
             "seq": head.seq, "time": (head.seq.0 > 0).then_some(&time), "bytes": bytes, "packs": packs.json(),
             "agents": agents.json(), "users": users.json(), "chats": chats.json(), "keys": keys,
-            "quotas": quotas, "oldest": retention.oldest, "max_stored": retention.set.stored, "agent": app.global.agent, "user": user, "server": server,
+            "quotas": quotas, "oldest": retention.oldest, "max_stored": retention.set.stored,
+            "agent": app.global.agent, "user": user, "server": server,
             "version": env!("CARGO_PKG_VERSION"),
         });
         attention.add_to(&mut json);

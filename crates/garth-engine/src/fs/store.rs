@@ -293,8 +293,8 @@ pub enum Hold {
     Reader,
 }
 
-/// Space that an account takes, in bytes. `pages` to `uploads` are exact. The rest are estimates from the rows:
-/// content that several versions or files share counts in equal parts.
+/// Space that an account takes, in bytes. `pages` to `uploads` are exact. The rest are estimates from the
+/// rows: content that several versions or files share counts in equal parts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StoredUsage {
     /// Pages of the database in use.

@@ -340,7 +340,8 @@ INSERT INTO recut SELECT 0, 0 WHERE EXISTS (SELECT 1 FROM passage);
 /// versions to remove are found by the log, and by `replaced` where the log does not name them. That table is
 /// complete for the commits after `head.queued`; for older ones, all nodes are searched.
 ///
-/// `head.packed` counts the bytes of the chunks in pack files, so that a limit on the stored bytes costs no walk.
+/// `head.packed` counts the bytes of the chunks in pack files, so that a limit on the stored bytes costs no
+/// walk.
 ///
 /// `folded_author` has the authors of the removed commits, one row where the author changes: bytes that such
 /// a commit wrote are still read.

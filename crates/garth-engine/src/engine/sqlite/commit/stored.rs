@@ -1,5 +1,5 @@
-//! The limit on the stored bytes of an account: the pages of the database that are in use, and the content in
-//! pack files. Commits and uploads that add to them are refused beyond it. Work that gives bytes back, or that
+//! The limit on the stored bytes of an account: the pages of the database that are in use, and the content
+//! in pack files. Commits and uploads that add to them are refused beyond it. Work that gives bytes back, or that
 //! an operator asks for, runs as a task and is never refused.
 
 use rusqlite::Connection;

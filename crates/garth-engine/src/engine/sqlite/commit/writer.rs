@@ -703,8 +703,8 @@ impl Drop for Writer {
     }
 }
 
-/// Renews leases of nodes that this process holds open, and takes leases on those that `gc` has marked. Has the
-/// stored bytes counted.
+/// Renews leases of nodes that this process holds open, and takes leases on those that `gc` has marked. Lets
+/// the next group count the stored bytes.
 impl Tick for Writer {
     fn tick(self: Arc<Self>) -> bool {
         // Only groups change them. An account that is idle need not open a connection for this.

@@ -23,8 +23,8 @@ use crate::sqlite::{DbResult, all, one};
 const NODES: usize = 256;
 /// Rows of a piece of another table.
 const ROWS: usize = 1000;
-/// Bytes that a row takes on average besides its texts and content: its key, its numbers, and its share of the
-/// indexes and of the space that pages leave free.
+/// Bytes that a row takes on average besides its texts and content: its key, its numbers, and its share of
+/// the indexes and of the space that pages leave free.
 const ROW: u64 = 96;
 
 /// Bytes of a node.
