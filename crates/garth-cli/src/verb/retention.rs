@@ -26,7 +26,7 @@ const MIN_COMMITS: u64 = 1000;
 ///
 /// With --json, prints one object: age_seconds, commits, max_stored (null if not limited), oldest (the first
 /// commit whose state is readable; 0 if all are), oldest_time, folded (the commit up to which older versions
-/// are removed), held_by (kind and name of the first thing that keeps oldest from rising, or null).
+/// are removed), held_by (kind and name of the first thing that keeps these from rising, or null).
 #[derive(Args, Debug)]
 #[command(
     after_help = "Example:\n  garth retention set --age 30d --max-stored 10G",

@@ -24,7 +24,7 @@ pub(crate) struct RetentionAnswer {
     oldest_time: Option<String>,
     /// Sequence number of the commit up to which the rows of the past are removed.
     folded: u64,
-    /// First thing that keeps `oldest` from rising; `null` if the collection found none.
+    /// First thing that keeps `oldest` or `folded` from rising; `null` if there is none.
     held_by: Option<HoldItem>,
 }
 
