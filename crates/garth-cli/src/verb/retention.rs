@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use garth_engine::fs::store::{Hold, RetentionState};
+use garth_engine::model::Timestamp;
 use garth_engine::rule::retention::Retention as Limits;
 use serde_json::{Value, json};
 
@@ -152,7 +153,7 @@ fn to_json(state: &RetentionState) -> Value {
     });
     json!({
         "age_seconds": age.map(|age| age.as_secs()), "commits": commits, "max_stored": stored,
-        "oldest": state.oldest, "oldest_time": state.oldest_time.map(|time| time.to_rfc3339()),
+        "oldest": state.oldest, "oldest_time": state.oldest_time.map(Timestamp::to_rfc3339),
         "folded": state.folded, "held_by": held_by,
     })
 }

@@ -209,7 +209,11 @@ fn node(conn: &Connection, ino: u64, span: HeldSpan) -> DbResult<(NodeBytes, Opt
     let attributes: Vec<(bool, u64)> = all(conn, sql, params![ino, attrs_seq, ROW], row)?;
     let (mut live, mut history) = (names + ROW + target, versions.saturating_sub(1).saturating_mul(ROW));
     for (is_current, bytes) in attributes {
-        *if is_current { &mut live } else { &mut history } += bytes;
+        if is_current {
+            live += bytes;
+        } else {
+            history += bytes;
+        }
     }
     let content = content(conn, ino, span)?;
     (live, history) = (live + content.live, history + content.history);
@@ -303,12 +307,11 @@ mod tests {
         }
     }
 
-    /// Returns the kilobytes of the children, live and history. The files of the tests are so large that rows
-    /// do not show.
-    fn kilobytes(usage: &StoredUsage) -> Vec<(&str, u64, u64)> {
+    /// Returns the live and earlier bytes of the children, in units of 10,000: rows do not show.
+    fn shown(usage: &StoredUsage) -> Vec<(&str, u64, u64)> {
         let child = |child| {
             let PathUsage { path, live, history } = child;
-            (path.as_str(), live / 1000, history / 1000)
+            (path.as_str(), live / 10_000, history / 10_000)
         };
         usage.paths.iter().map(child).collect()
     }
@@ -322,12 +325,12 @@ mod tests {
         account.write("/b", b'4', 50_000);
         account.commit(Op::remove(path("/b")));
         let usage = account.usage("/");
-        assert_eq!(kilobytes(&usage), [("/a", 50, 40), ("/b", 0, 50)]);
+        assert_eq!(shown(&usage), [("/a", 5, 4), ("/b", 0, 5)]);
         assert!((50_000..60_000).contains(&usage.live) && (90_000..100_000).contains(&usage.history));
         assert!(usage.log > 0 && usage.index > 0 && usage.wal > 0, "{usage:?}");
         assert_eq!((usage.snapshots, usage.overlays, usage.packs, usage.more), (0, 0, 0, false));
         assert!(usage.pages > usage.live + usage.history, "{usage:?}");
-        assert_eq!(kilobytes(&account.usage("/a")), [("/a/one", 20, 40), ("/a/two", 30, 0)]);
+        assert_eq!(shown(&account.usage("/a")), [("/a/one", 2, 4), ("/a/two", 3, 0)]);
     }
 
     #[test]
@@ -335,7 +338,7 @@ mod tests {
         let account = account();
         account.write("/a", b'1', 200_000);
         account.commit(Op::copy(path("/a"), path("/b")));
-        assert_eq!(kilobytes(&account.usage("/")), [("/a", 100, 0), ("/b", 100, 0)]);
+        assert_eq!(shown(&account.usage("/")), [("/a", 10, 0), ("/b", 10, 0)]);
     }
 
     #[test]

@@ -168,7 +168,7 @@ mod tests {
         assert_eq!(
             to_value(RetentionAnswer::of(state(set, Some(Hold::Fork { id: "draft".to_owned() })))).unwrap(),
             json!({"ok": true, "age_seconds": null, "commits": 9, "max_stored": 7, "oldest": 3,
-                "oldest_time": "1970-01-01T00:00:00Z", "folded": 2,
+                "oldest_time": Timestamp(0).to_rfc3339(), "folded": 2,
                 "held_by": {"kind": "overlay", "name": "draft"}})
         );
         let snapshot = |owner| Hold::Snapshot { owner, name: "s".to_owned() };
