@@ -34,4 +34,5 @@ mod it {
     mod sqlite;
     mod stacked;
     mod stats;
+    mod stored_bytes;
 }

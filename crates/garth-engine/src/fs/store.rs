@@ -134,9 +134,7 @@ pub trait AccountStore: FileSystem {
     ///
     /// # Errors
     /// `NotFound` or `NotADirectory` for a path that is not a directory; errors of the storage.
-    async fn usage(&self, below: &TreePath) -> Result<StoredUsage> {
-        Err(Error::at(ErrorKind::Unsupported, below, "this account does not count what takes its space"))
-    }
+    async fn usage(&self, below: &TreePath) -> Result<StoredUsage>;
 
     /// Starts the collection that is due, if any. Returns the time from which the next one is due; `None` if
     /// only a change can make one due.
@@ -304,7 +302,8 @@ pub enum Hold {
     Reader,
 }
 
-/// Space that an account takes, in bytes. `pages` to `uploads` are exact, the rest are sums of rows.
+/// Space that an account takes, in bytes. `pages` to `uploads` are exact. The rest are estimates from the
+/// rows: content that several versions or files share counts in equal parts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StoredUsage {
     /// Pages of the database in use.
@@ -313,23 +312,23 @@ pub struct StoredUsage {
     pub free: u64,
     /// Write-ahead log of the database.
     pub wal: u64,
-    /// Pack files, without their free ranges.
+    /// Content in pack files, with finished uploads that no commit has used.
     pub packs: u64,
-    /// Uploads in progress.
+    /// Files of uploads in progress.
     pub uploads: u64,
     /// Limit on the stored bytes, if one is set.
     pub limit: Option<u64>,
-    /// Newest versions of all nodes, with their content.
+    /// Newest versions of all entries, with their names and content.
     pub live: u64,
-    /// Earlier versions.
+    /// Earlier versions, and removed entries.
     pub history: u64,
     /// Version log.
     pub log: u64,
     /// Search index.
     pub index: u64,
-    /// Overlays.
+    /// Part of `live` and `history` that overlays have.
     pub overlays: u64,
-    /// Part of the history that only snapshots and overlays keep.
+    /// Part of the content in `history` that only snapshots, overlays and open views of the past keep.
     pub snapshots: u64,
     /// Children of the path that was asked for, the first [`MAX_USAGE_PATHS`] of them.
     pub paths: Vec<PathUsage>,
@@ -345,10 +344,17 @@ pub const MAX_USAGE_PATHS: usize = 1000;
 pub struct PathUsage {
     /// Path.
     pub path: TreePath,
-    /// Newest versions, with their content.
+    /// As [`StoredUsage::live`].
     pub live: u64,
-    /// Earlier versions.
+    /// As [`StoredUsage::history`].
     pub history: u64,
+}
+
+impl StoredUsage {
+    /// Returns the bytes that the limit counts.
+    pub fn stored(&self) -> u64 {
+        self.pages.saturating_add(self.packs)
+    }
 }
 
 /// Report of a check.

@@ -483,9 +483,10 @@ impl FileSystem for SqliteFs {
     async fn admit(&self, at: &At, content: &Incoming) -> Result<()> {
         self.writable()?;
         let now = self.runtime().env().now();
-        let arriving = self.inner.writer.arriving().of(self.reach.owner_key(), now);
+        let uploads = self.inner.writer.arriving();
+        let (arriving, of_all) = (uploads.of(self.reach.owner_key(), now), uploads.bytes());
         let args = (at.clone(), *content);
-        self.reading(&args, move |view, (at, content)| view.admit(at, content, arriving)).await
+        self.reading(&args, move |view, (at, content)| view.admit(at, content, arriving, of_all)).await
     }
 
     async fn discard(&self, _at: &At, staged: &StagedBody) -> Result<()> {

@@ -18,6 +18,7 @@ pub(crate) mod set_quota;
 pub(crate) mod set_retention;
 pub(crate) mod set_rule;
 pub(crate) mod step;
+pub(crate) mod usage;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,7 +29,7 @@ use crate::engine::sqlite::SqliteFs;
 use crate::engine::sqlite::tables::quotas;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::FileSystem;
-use crate::fs::store::{AccountStore, Collectable, Collected, Fsck, RetentionState, SetRuleResult};
+use crate::fs::store::{AccountStore, Collectable, Collected, Fsck, RetentionState, SetRuleResult, StoredUsage};
 use crate::model::Timestamp;
 use crate::model::quota::{Limits, Quota};
 use crate::path::TreePath;
@@ -134,6 +135,12 @@ impl AccountStore for SqliteFs {
             self.inner.collect_later();
         }
         Ok(due)
+    }
+
+    async fn usage(&self, below: &TreePath) -> Result<StoredUsage> {
+        // Of this handle: one without garth's own directory does not name it.
+        let (below, within) = (below.clone(), self.reach.within.clone());
+        self.maintaining(move |fs| fs.count_usage(&below, &within)).await
     }
 }
 

@@ -340,6 +340,9 @@ INSERT INTO recut SELECT 0, 0 WHERE EXISTS (SELECT 1 FROM passage);
 /// versions to remove are found by the log, and by `replaced` where the log does not name them. That table is
 /// complete for the commits after `head.queued`; for older ones, all nodes are searched.
 ///
+/// `head.packed` counts the bytes of the chunks in pack files, so that a limit on the stored bytes costs no
+/// walk.
+///
 /// `folded_author` has the authors of the removed commits, one row where the author changes: bytes that such
 /// a commit wrote are still read.
 const FORMAT_9: &str = "
@@ -347,7 +350,9 @@ ALTER TABLE head ADD COLUMN oldest INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE head ADD COLUMN oldest_since INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE head ADD COLUMN folded INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE head ADD COLUMN queued INTEGER NOT NULL DEFAULT 0;
-UPDATE head SET queued = seq;
+ALTER TABLE head ADD COLUMN packed INTEGER NOT NULL DEFAULT 0;
+UPDATE head SET queued = seq, packed =
+    (SELECT coalesce(sum(len), 0) FROM chunk INDEXED BY chunk_pack WHERE pack IS NOT NULL);
 CREATE TABLE retention (
     id INTEGER PRIMARY KEY CHECK (id = 1),
     age INTEGER, commits INTEGER, stored INTEGER

@@ -5,6 +5,7 @@
 //!
 //! - `schema.rs`: the scripts that create the tables and upgrade them;
 //! - `maintain/fsck/`: reads each table row by row to compare it with the others;
+//! - `maintain/usage.rs`: sums up the rows of most tables;
 //! - `maintain/gc.rs`: the count of what waits for the grace period, from several tables;
 //! - `fulltext/`: the tables of its index (`passage` and those whose names begin with it, `unindexed`,
 //!   `old_index`);

@@ -1,5 +1,7 @@
 //! Answers of the calls of an administrator.
 
+pub(crate) mod retention;
+
 use garth_agent::access::Upgrade;
 use garth_engine::fs::store::{Collectable, Collected, Fsck};
 use garth_engine::home::{Account, ApiKey, Binding};

@@ -95,6 +95,23 @@ pub(crate) fn queued(conn: &Connection) -> DbResult<u64> {
     Ok(conn.query_row("SELECT queued FROM head", [], |row| row.get(0))?)
 }
 
+/// Returns the bytes of the chunks in pack files.
+pub(crate) fn packed(conn: &Connection) -> DbResult<u64> {
+    let sql = "SELECT packed FROM head";
+    // As a cached statement: each commit of an account with a limit on its stored bytes asks for it.
+    Ok(conn.prepare_cached(sql)?.query_row([], |row| row.get(0))?)
+}
+
+/// Counts a chunk that was written to a pack file.
+pub(crate) fn add_packed(conn: &Connection, len: u64) -> rusqlite::Result<usize> {
+    conn.prepare_cached("UPDATE head SET packed = packed + ?1")?.execute([len])
+}
+
+/// Counts a chunk in a pack file no longer.
+pub(crate) fn remove_packed(conn: &Connection, len: u64) -> rusqlite::Result<usize> {
+    conn.prepare_cached("UPDATE head SET packed = max(packed - ?1, 0)")?.execute([len])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
