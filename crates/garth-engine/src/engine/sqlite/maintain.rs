@@ -29,7 +29,9 @@ use crate::engine::sqlite::SqliteFs;
 use crate::engine::sqlite::tables::quotas;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::FileSystem;
-use crate::fs::store::{AccountStore, Collectable, Collected, Fsck, RetentionState, SetRuleResult, StoredUsage};
+use crate::fs::store::{
+    AccountStore, Collectable, Collected, Fsck, RetentionState, SetRuleResult, StoredUsage,
+};
 use crate::model::Timestamp;
 use crate::model::quota::{Limits, Quota};
 use crate::path::TreePath;

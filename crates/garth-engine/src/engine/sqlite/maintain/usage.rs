@@ -9,6 +9,7 @@ use rusqlite::{Connection, Row, params};
 
 use crate::engine::sqlite::SqliteFs;
 use crate::engine::sqlite::commit::stored::{self, Pages};
+use crate::engine::sqlite::maintain::holds;
 use crate::engine::sqlite::query::read_view::ReadView;
 use crate::engine::sqlite::schema::DATABASE;
 use crate::engine::sqlite::tables::{commit_log, head, retention, staged};
@@ -186,10 +187,7 @@ fn sizes(view: &ReadView<'_>) -> DbResult<StoredUsage> {
 /// collection.
 fn held_span(view: &ReadView<'_>) -> DbResult<HeldSpan> {
     let (conn, head) = (view.conn, head::get(view.conn)?);
-    let sql = "SELECT min(seq) FROM (SELECT seq FROM snapshot UNION ALL SELECT seq FROM held
-         UNION ALL SELECT seq FROM past_lease)";
-    let first: Option<u64> = conn.prepare_cached(sql)?.query_row([], |row| row.get(0))?;
-    let Some(first) = first else { return Ok(HeldSpan(0, 0)) };
+    let Some((first, _)) = holds::first_kept(view)? else { return Ok(HeldSpan(0, 0)) };
     let last_until = |time| commit_log::last_until(conn, time, head.oldest, head.seq);
     let unheld = retention::get(conn)?.oldest(head.seq, Timestamp(view.time), None, last_until)?;
     Ok(HeldSpan(first.max(head.oldest), unheld))
