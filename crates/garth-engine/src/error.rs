@@ -388,6 +388,12 @@ impl Error {
         Self::new(ErrorKind::Gone, message)
     }
 
+    /// Returns the error for old content that the path class of its file no longer keeps.
+    pub(crate) fn content_gone() -> Self {
+        let message = "this old content is no longer stored: the retention of its path class keeps less";
+        Self::new(ErrorKind::Gone, message)
+    }
+
     pub(crate) fn no_such_offset() -> Self {
         Self::new(ErrorKind::NoSuchOffset, "no data follows this offset")
     }

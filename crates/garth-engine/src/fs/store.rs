@@ -126,8 +126,7 @@ pub trait AccountStore: FileSystem {
     /// for good. Old content that an earlier limit has removed does not return.
     ///
     /// # Errors
-    /// `InvalidArgument` as [`Retention::check`]; `Unsupported` for content limits where old content stays as
-    /// long as the log; errors of the storage.
+    /// `InvalidArgument` as [`Retention::check`]; errors of the storage.
     async fn set_retention(&self, retention: Retention) -> Result<RetentionState>;
 
     /// Returns what takes the space of the account, with the children of a path.
@@ -232,6 +231,8 @@ pub struct Collected {
     pub waiting_bytes: u64,
     /// Commits that left the version log, with the past before them.
     pub folded: u64,
+    /// Old contents of files that became unreadable, because their path class keeps less than the log does.
+    pub contents: u64,
     /// First commit whose state is readable; 0 if all are.
     pub oldest: u64,
 }

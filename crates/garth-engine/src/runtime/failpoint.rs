@@ -38,7 +38,7 @@ mod armed {
 
     /// All points of normal operation: those of a commit in order, then those of an upload, then those of
     /// `gc`, the removal of the past last.
-    pub const POINTS: [&str; 21] = [
+    pub const POINTS: [&str; 23] = [
         "plan",
         "apply",
         "index",
@@ -54,6 +54,8 @@ mod armed {
         "gc-forget",
         "gc-punch",
         "fold-announce",
+        "content-mark",
+        "content-remove",
         "fold-candidates",
         "fold-names",
         "fold-times",

@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
 
 use futures::channel::oneshot;
 
@@ -180,6 +181,14 @@ pub(super) struct State {
     pub(super) retention: Retention,
     /// First commit whose state is readable; 0 if all are.
     pub(super) oldest: Seq,
+    /// States whose content of a file is gone: those from the first commit up to but without the second.
+    pub(super) content_gone: BTreeMap<Ino, BTreeSet<(Seq, Seq)>>,
+    /// Last commit that was searched for old content of each age.
+    pub(super) searched: BTreeMap<Duration, Seq>,
+    /// States that snapshots kept at the last search.
+    pub(super) held: BTreeSet<Seq>,
+    /// States that views of the past show, while these are open.
+    pub(super) open_pasts: Mutex<Vec<(Seq, Weak<()>)>>,
     /// Limits of quotas, by path.
     pub(super) quotas: BTreeMap<TreePath, Limits>,
     /// Node of each name, by directory and name; `None` while there is none.
@@ -220,6 +229,10 @@ impl State {
             registry,
             retention: Retention::default(),
             oldest: Seq(0),
+            content_gone: BTreeMap::new(),
+            searched: BTreeMap::new(),
+            held: BTreeSet::new(),
+            open_pasts: Mutex::default(),
             quotas: BTreeMap::new(),
             names: BTreeMap::new(),
             nodes: BTreeMap::from([(Ino::ROOT, versions)]),

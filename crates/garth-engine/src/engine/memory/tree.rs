@@ -154,7 +154,7 @@ pub(super) trait Tree {
 }
 
 /// Returns all paths of a node, in the order of a walk, in a tree whose nodes `node` returns.
-fn all_paths<'a>(ino: Ino, node: &dyn Fn(Ino) -> Option<&'a Node>) -> Vec<TreePath> {
+pub(super) fn all_paths<'a>(ino: Ino, node: &dyn Fn(Ino) -> Option<&'a Node>) -> Vec<TreePath> {
     if ino == Ino::ROOT {
         return vec![TreePath::root()];
     }

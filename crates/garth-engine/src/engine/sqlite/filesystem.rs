@@ -25,7 +25,7 @@ use crate::engine::sqlite::open_nodes::OpenNodes;
 use crate::engine::sqlite::open_pasts::{OpenPasts, Past};
 use crate::engine::sqlite::query::gated_facts::GatedFacts;
 use crate::engine::sqlite::query::read_view::{self, ReadView, check_kind};
-use crate::engine::sqlite::tables::{commit_log, head, idempotency};
+use crate::engine::sqlite::tables::{commit_log, content_gone, head, idempotency};
 use crate::engine::sqlite::writer_lock::WriterLock;
 use crate::engine::sqlite::{projections, schema};
 use crate::env::Env;
@@ -263,13 +263,18 @@ impl SqliteFs {
             is_past: self.as_of.is_some(),
             oldest: OnceCell::new(),
             time: self.time(),
+            opened: self.as_of.as_deref().map_or(i64::MAX, |past| past.opened),
             gated: GatedFacts::default(),
         })
     }
 
+    fn now(&self) -> Timestamp {
+        self.inner.runtime.env().now()
+    }
+
     /// Returns the time by which entries have expired.
     fn time(&self) -> i64 {
-        self.as_of.as_deref().map_or_else(|| self.inner.runtime.env().now().0, |past| past.time)
+        self.as_of.as_deref().map_or_else(|| self.now().0, |past| past.time)
     }
 
     /// Returns the head if it is after `since`.
@@ -402,7 +407,10 @@ impl FileSystem for SqliteFs {
             check_kind(view.version_to_open(version)?.kind)?;
             // The oldest state shows this version if the state of its commit is no longer readable.
             let seq = version.seq.0.max(view.oldest()?);
-            Ok(self.inner.pasts.open(seq, commit_log::moment(view.conn, seq)?))
+            if content_gone::is_gone(view.conn, version.ino.0, seq, i64::MAX)? {
+                return Err(Error::content_gone().into());
+            }
+            Ok(self.inner.pasts.open(seq, commit_log::moment(view.conn, seq)?, self.now()))
         })?;
         let fs = Self { as_of: Some(past), ..self.clone() };
         Ok(Arc::new(Handle { fs, ino: version.ino.0, held: false }))
@@ -453,7 +461,7 @@ impl FileSystem for SqliteFs {
                 Moment::Time(time) => time.0.min(view.time),
                 Moment::Seq(_) | Moment::Snapshot(_) => commit_log::moment(view.conn, seq)?,
             };
-            Ok(self.inner.pasts.open(seq, time))
+            Ok(self.inner.pasts.open(seq, time, self.now()))
         })?;
         Ok(Arc::new(Self { as_of: Some(past), ..self.clone() }))
     }
@@ -691,6 +699,7 @@ impl Handle {
     ) -> Result<u64> {
         let read = move |view: &ReadView<'_>, ino: &u64| {
             let node = view.row(*ino)?.ok_or_else(Error::no_node)?;
+            view.check_content(node.ino)?;
             if offset >= node.size {
                 return Err(Error::no_such_offset().into());
             }

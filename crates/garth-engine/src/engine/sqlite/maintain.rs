@@ -5,6 +5,7 @@ pub(crate) mod announce;
 pub(crate) mod background;
 pub(crate) mod backup;
 pub(crate) mod collect_uploads;
+pub(crate) mod content_age;
 pub(crate) mod due;
 pub(crate) mod fold;
 pub(crate) mod fsck;
@@ -27,7 +28,7 @@ use async_trait::async_trait;
 
 use crate::engine::sqlite::SqliteFs;
 use crate::engine::sqlite::tables::quotas;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::fs::FileSystem;
 use crate::fs::store::{
     AccountStore, Collectable, Collected, Fsck, RetentionState, SetRuleResult, StoredUsage,
@@ -120,11 +121,6 @@ impl AccountStore for SqliteFs {
 
     async fn set_retention(&self, retention: Retention) -> Result<RetentionState> {
         retention.check()?;
-        if !retention.content.is_empty() {
-            let message = "an account keeps old content as long as the commits that show it; limit these by age \
-                or number";
-            return Err(Error::new(ErrorKind::Unsupported, message));
-        }
         let registry = self.inner.control.registry().clone();
         self.inner.writer.transact(true, move |conn| set_retention::set(conn, &registry, &retention)).await?;
         self.retention().await

@@ -39,6 +39,8 @@ pub(crate) struct Past {
     pub(crate) seq: u64,
     /// Time by which entries have expired.
     pub(crate) time: i64,
+    /// Time at which the view was opened.
+    pub(crate) opened: i64,
     open: Arc<OpenPasts>,
 }
 
@@ -52,9 +54,9 @@ impl OpenPasts {
     }
 
     /// Opens a state, in the transaction that found it readable: a collection could remove it in between.
-    pub(crate) fn open(self: &Arc<Self>, seq: u64, time: i64) -> Arc<Past> {
+    pub(crate) fn open(self: &Arc<Self>, seq: u64, time: i64, now: Timestamp) -> Arc<Past> {
         *self.pasts().open.entry(seq).or_default() += 1;
-        Arc::new(Past { seq, time, open: Arc::clone(self) })
+        Arc::new(Past { seq, time, opened: now.0, open: Arc::clone(self) })
     }
 
     /// Returns the commits whose states are open, in order.
@@ -105,9 +107,10 @@ mod tests {
     fn state_is_open_until_its_last_view_is_dropped() {
         let pasts = Arc::new(OpenPasts::new([1; 16]));
         assert!(!pasts.any());
-        let (first, second, other) = (pasts.open(5, 50), pasts.open(5, 60), pasts.open(3, 30));
+        let open = |seq, time| pasts.open(seq, time, Timestamp(99));
+        let (first, second, other) = (open(5, 50), open(5, 60), open(3, 30));
         let clone = Arc::clone(&second);
-        assert_eq!((pasts.seqs(), first.seq, second.time), (vec![3, 5], 5, 60));
+        assert_eq!((pasts.seqs(), first.seq, second.time, first.opened), (vec![3, 5], 5, 60, 99));
         drop((first, second, other));
         assert_eq!(pasts.seqs(), [5]);
         drop(clone);
@@ -121,7 +124,8 @@ mod tests {
         let pasts = Arc::new(OpenPasts::new([1; 16]));
         let leased = |now: i64| past_leases::all_of(&conn, Timestamp(0).plus_seconds(now).0).unwrap();
         let tick = |now: i64| pasts.renew(&conn, Timestamp(0).plus_seconds(now)).unwrap();
-        let (short, long) = (pasts.open(5, 50), pasts.open(3, 30));
+        let open = |seq, time| pasts.open(seq, time, Timestamp(0));
+        let (short, long) = (open(5, 50), open(3, 30));
         drop(short);
         tick(60);
         assert_eq!(leased(60), [3], "a view that was closed before writes nothing");

@@ -28,7 +28,7 @@
 //! | `idempotency`, `snapshots`, `expiry` | `idempotency`, `snapshot`, `expiry` |
 //! | `leases`, `past_leases` | `lease` and `unnamed`, `past_lease` |
 //! | `quotas`, `judged_prefixes` | `quota`, `judged` |
-//! | `retention` | `retention`, `content_limit`, `content_age` |
+//! | `retention` | `retention`, `content_limit`, `content_age`, `held` |
 //! | `content_gone`, `replaced` | `content_gone`, `replaced` |
 //! | `fold` | `fold`, `fold_node` |
 //! | `folded_authors` | `author`, `folded_author` |

@@ -2,9 +2,12 @@
 
 use crate::engine::sqlite::maintain::announce::{self, with_slack};
 use crate::engine::sqlite::maintain::background::GRACE;
+use crate::engine::sqlite::maintain::content_age;
 use crate::engine::sqlite::query::read_view::ReadView;
 use crate::engine::sqlite::tables::fold::{self, Phase};
-use crate::engine::sqlite::tables::{chunk_refs, commit_log, expiry, head, idempotency, leases, packs};
+use crate::engine::sqlite::tables::{
+    chunk_refs, commit_log, content_gone, expiry, head, idempotency, leases, packs,
+};
 use crate::model::Timestamp;
 use crate::rule::retention::nanoseconds;
 use crate::sqlite::DbResult;
@@ -18,7 +21,7 @@ const RECORDS: i64 = 3_600_000_000_000;
 pub(super) fn due(view: &ReadView<'_>, now: Timestamp) -> DbResult<Option<Timestamp>> {
     let conn = view.conn;
     let grace = nanoseconds(GRACE);
-    let mut times = vec![of_the_past(view, now, grace)?, expiry::first(conn)?];
+    let mut times = vec![of_the_past(view, now, grace)?, of_content(view, now)?, expiry::first(conn)?];
     times.push(idempotency::first_end(conn)?.map(|end| end.saturating_add(RECORDS)));
     times.push(chunk_refs::any_unused(conn)?.map(|_| now.0));
     let head = head::get(conn)?;
@@ -31,6 +34,23 @@ pub(super) fn due(view: &ReadView<'_>, now: Timestamp) -> DbResult<Option<Timest
         times.push(Some(marked.map_or(now.0, |marked| marked.saturating_add(grace))));
     }
     Ok(times.into_iter().flatten().min().map(Timestamp))
+}
+
+/// Returns the time from which old content goes. Searches for it are far enough apart that a busy account is
+/// not collected all the time.
+fn of_content(view: &ReadView<'_>, now: Timestamp) -> DbResult<Option<i64>> {
+    let head = head::get(view.conn)?;
+    let mut first = content_gone::first_mark(view.conn)?;
+    first = first.map(|marked| marked.saturating_add(nanoseconds(GRACE)));
+    for age in view.control.at(view.conn, head.control)?.limits.ages() {
+        let (searched, _) = content_age::to_search(view.conn, age, now)?;
+        if searched < head.seq {
+            let age = age.saturating_add((age / 16).max(GRACE));
+            let next = commit_log::moment(view.conn, searched + 1)?.saturating_add(nanoseconds(age));
+            first = Some(first.map_or(next, |first| first.min(next)));
+        }
+    }
+    Ok(first)
 }
 
 /// Returns the time from which a part of the past goes.

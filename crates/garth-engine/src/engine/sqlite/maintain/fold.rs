@@ -22,8 +22,8 @@ use crate::engine::sqlite::maintain::step::{Times, Turn};
 use crate::engine::sqlite::tables::fold::{self, Pass, Phase};
 use crate::engine::sqlite::tables::folded_authors::Spans;
 use crate::engine::sqlite::tables::{
-    MAX, changes_column, chunk_refs, commit_log, dir_times, extents, head, leases, nodes, past_names,
-    replaced,
+    MAX, changes_column, chunk_refs, commit_log, content_gone, dir_times, extents, head, leases, nodes,
+    past_names, replaced,
 };
 use crate::error::Result;
 use crate::fs::store::Collected;
@@ -270,13 +270,19 @@ fn candidates(conn: &Connection, till: u64, at: u64) -> DbResult<(BTreeSet<u64>,
     }
     let last = commit_log::last_of_next(conn, at, COMMITS)?.map(|last| last.min(till));
     let Some(last) = last.filter(|last| *last > at) else { return Ok((BTreeSet::new(), None)) };
+    Ok((changed_nodes(conn, at, last)?, Some(last)))
+}
+
+/// Returns the nodes of which the commits after `after` up to `last` ended a version, as far as the log names
+/// them.
+pub(super) fn changed_nodes(conn: &Connection, after: u64, last: u64) -> DbResult<BTreeSet<u64>> {
     let mut found = BTreeSet::new();
-    for json in commit_log::changes_between(conn, at, last)? {
+    for json in commit_log::changes_between(conn, after, last)? {
         // `fsck` reports rows that cannot be parsed.
         let (changes, _) = changes_column::from_json(&json).unwrap_or_default();
         found.extend(changes.iter().filter(|it| ends_a_version(&it.kind)).map(|it| it.ino));
     }
-    Ok((found, Some(last)))
+    Ok(found)
 }
 
 fn ends_a_version(kind: &ChangeKind) -> bool {
@@ -286,7 +292,7 @@ fn ends_a_version(kind: &ChangeKind) -> bool {
 /// Adds the nodes that the log does not name. Returns true if there are more.
 fn take_replaced(conn: &Connection, till: u64, turn: &mut Turn) -> DbResult<bool> {
     loop {
-        let found = replaced::between(conn, 0, till, PIECE)?;
+        let found = replaced::between(conn, (0, 0), till, PIECE)?;
         let Some(last) = found.last() else { return Ok(false) };
         for (_, ino) in &found {
             fold::add_node(conn, *ino)?;
@@ -328,7 +334,11 @@ pub(super) fn remove_ended(conn: &Connection, ino: u64, till: u64) -> DbResult<b
         extents::remove(conn, ino, *key)?;
         chunk_refs::change(conn, *chunk, -1)?;
     }
-    Ok(!ended.is_empty() || nodes::fold_before(conn, ino, till, PIECE)? > 0)
+    if !ended.is_empty() || nodes::fold_before(conn, ino, till, PIECE)? > 0 {
+        return Ok(true);
+    }
+    content_gone::remove_until(conn, ino, till)?;
+    Ok(false)
 }
 
 /// Removes commits from the log, and keeps who made them. Returns true if there are more.

@@ -55,13 +55,14 @@ impl SqliteFs {
         let now = self.inner.runtime.env().now();
         let times = Times::new(now, grace);
         // The order lets one run collect what its earlier steps release: uploads, unnamed files and the past
-        // release chunks, and chunks release ranges of pack files. The past goes after merging, which reads
-        // the log.
+        // release chunks, and chunks release ranges of pack files. The past goes after merging and after the
+        // search for old content, which read the log.
         let mut collected = Collected { expired: self.record_expired()?, ..Collected::default() };
         collected.oldest = self.announce(now, exact)?;
         self.forget_ended(times.uploads(), &mut collected)?;
         let removed_writes = self.take_back(times, &mut collected)?;
         self.merge(&removed_writes, &mut collected)?;
+        self.age_content(times, &mut collected)?;
         self.fold(times, &mut collected)?;
         self.catch_up()?;
         self.remove_chunks(now, &mut collected)?;

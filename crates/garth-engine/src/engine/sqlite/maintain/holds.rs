@@ -1,6 +1,8 @@
 //! The states of the past that something needs: snapshots and overlays keep them readable, open views keep
 //! their rows.
 
+use std::collections::BTreeSet;
+
 use rusqlite::Connection;
 
 use crate::engine::sqlite::SqliteFs;
@@ -38,11 +40,31 @@ pub(super) fn first_read(conn: &Connection, open: &[u64], now: Timestamp) -> DbR
     Ok(open.iter().copied().chain(past_leases::least(conn, now.0)?).min())
 }
 
+/// Returns all states that snapshots and overlays show; `None` if there are too many overlays.
+pub(super) fn all_kept(view: &ReadView<'_>) -> DbResult<Option<BTreeSet<u64>>> {
+    let mut kept: BTreeSet<u64> = snapshots::commits(view.conn)?.into_iter().collect();
+    let too_many = each_fork(view, &mut |seq, _| {
+        kept.insert(seq);
+    })?;
+    Ok(if too_many.is_some() { None } else { Some(kept) })
+}
+
 /// Returns the first state over which an overlay lies.
 fn first_fork(view: &ReadView<'_>) -> DbResult<Option<(u64, Hold)>> {
+    let mut first: Option<(u64, Hold)> = None;
+    let too_many = each_fork(view, &mut |seq, id| {
+        if first.as_ref().is_none_or(|(least, _)| seq < *least) {
+            first = Some((seq, Hold::Fork { id: id.to_owned() }));
+        }
+    })?;
+    Ok(too_many.map(|id| (0, Hold::Fork { id })).or(first))
+}
+
+/// Calls `each` with the states over which overlays lie, and the ids of these. Returns the id of an overlay
+/// after the limit, if there are so many.
+fn each_fork(view: &ReadView<'_>, each: &mut dyn FnMut(u64, &str)) -> DbResult<Option<String>> {
     let dir = forks::overlays()?;
     let (mut page, mut count) = (Page { limit: MAX_PAGE, ..Page::default() }, 0);
-    let mut first: Option<(u64, Hold)> = None;
     loop {
         let listing = match view.list(&At::Path(dir.clone()), &page) {
             // There never was one.
@@ -53,7 +75,7 @@ fn first_fork(view: &ReadView<'_>) -> DbResult<Option<(u64, Hold)>> {
             count += 1;
             if count > MAX_FORKS {
                 tracing::warn!("the past stays, because the account has more than {MAX_FORKS} overlays");
-                return Ok(Some((0, Hold::Fork { id: item.name.to_string() })));
+                return Ok(Some(item.name.to_string()));
             }
             let at = At::Path(forks::about(&dir.join(&item.name)?)?);
             let text = match view.fetch(&at, ABOUT) {
@@ -64,13 +86,11 @@ fn first_fork(view: &ReadView<'_>) -> DbResult<Option<(u64, Hold)>> {
             // One that cannot be read cannot be opened either, so it shows no state.
             let lower: Option<forks::LowerLayer> = serde_json::from_slice(&text).ok();
             let Some(seq) = lower.and_then(|lower| lower.as_of) else { continue };
-            if first.as_ref().is_none_or(|(least, _)| seq.0 < *least) {
-                first = Some((seq.0, Hold::Fork { id: item.name.to_string() }));
-            }
+            each(seq.0, item.name.as_str());
         }
         match listing.items.last() {
             Some(last) if listing.more => page.after = Some(last.name.clone()),
-            _ => return Ok(first),
+            _ => return Ok(None),
         }
     }
 }

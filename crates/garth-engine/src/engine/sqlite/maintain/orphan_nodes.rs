@@ -7,7 +7,7 @@ use rusqlite::Connection;
 use crate::engine::sqlite::maintain::fold::remove_ended;
 use crate::engine::sqlite::maintain::step::{Times, Turn};
 use crate::engine::sqlite::open_nodes::OpenNodes;
-use crate::engine::sqlite::tables::{MAX, chunk_refs, content_gone, extents, fold, leases, nodes};
+use crate::engine::sqlite::tables::{MAX, chunk_refs, extents, fold, leases, nodes};
 use crate::sqlite::DbResult;
 
 /// Rows fetched or removed at a time.
@@ -97,7 +97,6 @@ fn remove_node(conn: &Connection, ino: u64, turn: &mut Turn) -> DbResult<bool> {
             return Ok(false);
         }
     }
-    content_gone::remove(conn, ino)?;
     nodes::remove(conn, ino)?;
     Ok(true)
 }

@@ -73,14 +73,16 @@ mod tests {
         assert_eq!((state.set, state.oldest, state.oldest_time), (Retention::default(), Seq(0), None));
         assert_eq!(state.built_in.len(), 1, "that of the registry");
         let day = Duration::from_secs(86_400);
-        let set =
-            Retention { age: Some(7 * day), commits: Some(1000), stored: Some(1 << 30), content: Vec::new() };
+        let limit = ContentLimit { pattern: PathPattern::parse("/notes/**").unwrap(), keep: day };
+        let set = Retention {
+            age: Some(7 * day),
+            commits: Some(1000),
+            stored: Some(1 << 30),
+            content: vec![limit],
+        };
         assert_eq!(block_on(fs.set_retention(set.clone())).unwrap().set, set);
         let wrong = Retention { commits: Some(u64::MAX), ..set.clone() };
         assert!(block_on(fs.set_retention(wrong)).unwrap_err().is(ErrorKind::InvalidArgument));
-        let limit = ContentLimit { pattern: PathPattern::parse("/notes/**").unwrap(), keep: day };
-        let by_class = Retention { content: vec![limit], ..set.clone() };
-        assert!(block_on(fs.set_retention(by_class)).unwrap_err().is(ErrorKind::Unsupported));
         let in_force = |fs: &SqliteFs| {
             let control = fs.with_view(|view| {
                 let version = head::get(view.conn)?.control;
@@ -92,7 +94,7 @@ mod tests {
         let off = TreePath::parse("/off/a").unwrap();
         let control = in_force(&fs);
         assert_eq!(*control.retention, set);
-        assert_eq!(control.limits.keep_of([&note]), Keep::WithLog);
+        assert_eq!(control.limits.keep_of([&note]), Keep::For(day));
         assert_eq!(control.limits.keep_of([&off]), Keep::For(Duration::ZERO));
         drop(fs);
         let fs = open();

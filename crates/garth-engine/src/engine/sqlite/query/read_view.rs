@@ -44,6 +44,8 @@ pub(crate) struct ReadView<'a> {
     pub(crate) oldest: OnceCell<u64>,
     /// The time by which entries have expired.
     pub(crate) time: i64,
+    /// Time at which a view of the past was opened.
+    pub(crate) opened: i64,
     pub(crate) gated: GatedFacts,
 }
 
@@ -520,6 +522,7 @@ impl ReadView<'_> {
 
     /// Reads bytes of a file of this size.
     pub(crate) fn read(&self, ino: u64, size: u64, range: ByteRange) -> DbResult<Bytes> {
+        self.check_content(ino)?;
         let end = range.offset.saturating_add(range.length).min(size);
         if range.offset >= end {
             return Ok(Bytes::new());

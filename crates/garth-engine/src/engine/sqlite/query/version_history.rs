@@ -4,7 +4,9 @@ use crate::engine::planner::NodeRow;
 use crate::engine::sqlite::query::path_versions::PathVersions;
 use crate::engine::sqlite::query::read_view::{ReadView, check_limit};
 use crate::engine::sqlite::tables::names_of_node::{self, CommitSpan};
-use crate::engine::sqlite::tables::{MAX, commit_log, folded_authors, head, nodes, past_names, snapshots};
+use crate::engine::sqlite::tables::{
+    MAX, commit_log, content_gone, folded_authors, head, nodes, past_names, snapshots,
+};
 use crate::error::{Error, ErrorKind};
 use crate::model::{
     At, CommitInfo, Filling, HistoryPage, Ino, Listing, Moment, Owner, Seq, Snapshot, SnapshotsPage,
@@ -63,6 +65,17 @@ impl ReadView<'_> {
     pub(crate) fn check_history(&self) -> DbResult<()> {
         match self.oldest()? {
             oldest if self.seq() < oldest => Err(Error::gone(oldest).into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Fails with `Gone` for old content of a file that its path class no longer keeps, which must not be read
+    /// as holes.
+    pub(crate) fn check_content(&self, ino: u64) -> DbResult<()> {
+        match self.as_of {
+            Some(seq) if content_gone::is_gone(self.conn, ino, seq, self.opened)? => {
+                Err(Error::content_gone().into())
+            }
             _ => Ok(()),
         }
     }

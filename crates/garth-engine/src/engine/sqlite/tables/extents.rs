@@ -198,6 +198,23 @@ pub(crate) fn ended_until(
     all(conn, sql, params![ino, till, limit], |row| Ok(((row.get(0)?, row.get(1)?), row.get(2)?)))
 }
 
+/// Returns at most `limit` extents of a node after a `till` and offset that only states after the commits from
+/// `since` up to but excluding `till` show: their keys and chunks. Live ones count as ending at 0.
+pub(crate) fn shown_within(
+    conn: &Connection,
+    ino: u64,
+    (since, till): (u64, u64),
+    after: (i64, u64),
+    limit: usize,
+) -> DbResult<Vec<((u64, u64), u64)>> {
+    let sql = "SELECT till, off, chunk FROM extent
+         WHERE ino = ?1 AND (till, off) > (?2, ?3) AND till <= ?4 AND since >= ?5
+         ORDER BY till, off LIMIT ?6";
+    all(conn, sql, params![ino, after.0, after.1, till, since, limit], |row| {
+        Ok(((row.get(0)?, row.get(1)?), row.get(2)?))
+    })
+}
+
 /// Returns at most `limit` live extents of a node: their keys and chunks.
 pub(crate) fn live(conn: &Connection, ino: u64, limit: usize) -> DbResult<Vec<((u64, u64), u64)>> {
     let sql = "SELECT till, off, chunk FROM extent WHERE ino = ?1 AND till = 0 ORDER BY off LIMIT ?2";

@@ -1,7 +1,7 @@
 //! Tables `node` and `attribute`: the versions of nodes, and the attributes that commits gave them. A version
 //! of a directory that differs only in its times is in `dir_time` ([`dir_times`]).
 
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, Row, params};
 
 use crate::engine::planner::NodeRow;
 use crate::engine::sqlite::tables::node_columns::{
@@ -203,6 +203,40 @@ pub(crate) fn remove_after(conn: &Connection, ino: u64, seq: u64, limit: usize) 
     let sql = "DELETE FROM node WHERE ino = ?1 AND seq IN
          (SELECT seq FROM node WHERE ino = ?1 AND seq > ?2 ORDER BY seq DESC LIMIT ?3)";
     Ok(conn.prepare_cached(sql)?.execute(params![ino, seq, limit])?)
+}
+
+/// Content of a version of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ContentVersion {
+    /// Commit of the version.
+    pub(crate) seq: u64,
+    /// Commit that wrote the content.
+    pub(crate) content_seq: u64,
+    /// True if the file had a name.
+    pub(crate) is_named: bool,
+}
+
+fn content_version(row: &Row<'_>) -> rusqlite::Result<ContentVersion> {
+    Ok(ContentVersion { seq: row.get(0)?, content_seq: row.get(1)?, is_named: row.get(2)? })
+}
+
+/// Returns the content that a file had after commit `seq`.
+pub(crate) fn content_at(conn: &Connection, ino: u64, seq: u64) -> DbResult<Option<ContentVersion>> {
+    let sql = "SELECT seq, content_seq, nlink > 0 FROM node
+         WHERE ino = ?1 AND seq <= ?2 ORDER BY seq DESC LIMIT 1";
+    one(conn, sql, [ino, seq], content_version)
+}
+
+/// Returns the contents of a file in its versions after commit `after` up to `last`, at most `limit`.
+pub(crate) fn contents(
+    conn: &Connection,
+    ino: u64,
+    (after, last): (u64, u64),
+    limit: usize,
+) -> DbResult<Vec<ContentVersion>> {
+    let sql = "SELECT seq, content_seq, nlink > 0 FROM node
+         WHERE ino = ?1 AND seq > ?2 AND seq <= ?3 ORDER BY seq LIMIT ?4";
+    all(conn, sql, params![ino, after, last, limit], content_version)
 }
 
 /// Returns the link count that a node had after commit `seq`.

@@ -11,10 +11,16 @@ pub(crate) fn put(conn: &Connection, seq: u64, ino: u64) -> DbResult<()> {
     Ok(())
 }
 
-/// Returns the nodes of the commits after `after` up to `last`, at most `limit`, with their commits.
-pub(crate) fn between(conn: &Connection, after: u64, last: u64, limit: usize) -> DbResult<Vec<(u64, u64)>> {
-    let sql = "SELECT seq, ino FROM replaced WHERE seq > ?1 AND seq <= ?2 ORDER BY seq, ino LIMIT ?3";
-    all(conn, sql, params![after, last, limit], |row| Ok((row.get(0)?, row.get(1)?)))
+/// Returns the commits and nodes after an entry up to commit `last`, at most `limit`.
+pub(crate) fn between(
+    conn: &Connection,
+    (seq, ino): (u64, u64),
+    last: u64,
+    limit: usize,
+) -> DbResult<Vec<(u64, u64)>> {
+    let sql = "SELECT seq, ino FROM replaced WHERE (seq, ino) > (?1, ?2) AND seq <= ?3
+         ORDER BY seq, ino LIMIT ?4";
+    all(conn, sql, params![seq, ino, last, limit], |row| Ok((row.get(0)?, row.get(1)?)))
 }
 
 /// Removes the nodes of all commits up to and including this entry.
@@ -35,9 +41,9 @@ mod tests {
         for (seq, ino) in [(3, 9), (1, 8), (3, 7), (3, 9), (5, 1)] {
             put(&conn, seq, ino).unwrap();
         }
-        assert_eq!(between(&conn, 1, 4, 10).unwrap(), [(3, 7), (3, 9)]);
-        assert_eq!(between(&conn, 0, 5, 2).unwrap(), [(1, 8), (3, 7)]);
+        assert_eq!(between(&conn, (1, 8), 4, 10).unwrap(), [(3, 7), (3, 9)]);
+        assert_eq!(between(&conn, (0, 0), 5, 2).unwrap(), [(1, 8), (3, 7)]);
         remove_until(&conn, (3, 7)).unwrap();
-        assert_eq!(between(&conn, 0, 5, 10).unwrap(), [(3, 9), (5, 1)]);
+        assert_eq!(between(&conn, (0, 0), 5, 10).unwrap(), [(3, 9), (5, 1)]);
     }
 }

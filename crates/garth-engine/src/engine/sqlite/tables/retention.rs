@@ -1,6 +1,7 @@
-//! Tables `retention`, `content_limit` and `content_age`: the limits that operators have set, and how far
-//! `gc` has searched the log for old content of each age.
+//! Tables `retention`, `content_limit`, `content_age` and `held`: the limits that operators have set, how far
+//! `gc` has searched the log for old content of each age, and the states that snapshots and overlays kept then.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use rusqlite::{Connection, params};
@@ -65,10 +66,24 @@ pub(crate) fn search_again(conn: &Connection, age: Duration) -> DbResult<()> {
     Ok(())
 }
 
-/// Has the log searched again after a commit, for old content of all ages: something that kept the content of
-/// that commit is gone.
-pub(crate) fn search_again_after(conn: &Connection, seq: u64) -> DbResult<()> {
-    conn.execute("UPDATE content_age SET seq = ?1 WHERE seq > ?1", [seq])?;
+/// Returns the commits whose states were kept at the last search.
+pub(crate) fn held(conn: &Connection) -> DbResult<BTreeSet<u64>> {
+    Ok(all(conn, "SELECT seq FROM held", [], |row| row.get(0))?.into_iter().collect())
+}
+
+/// Replaces the commits whose states are kept. Content that only those before kept is looked for again.
+pub(crate) fn set_held(conn: &Connection, kept: &BTreeSet<u64>) -> DbResult<()> {
+    let before = held(conn)?;
+    // Content that a state shows was replaced by a later commit.
+    if let Some(first) = before.difference(kept).next() {
+        conn.execute("UPDATE content_age SET seq = ?1 WHERE seq > ?1", [first])?;
+    }
+    for seq in before.difference(kept) {
+        conn.prepare_cached("DELETE FROM held WHERE seq = ?1")?.execute([seq])?;
+    }
+    for seq in kept.difference(&before) {
+        conn.prepare_cached("INSERT INTO held (seq) VALUES (?1)")?.execute([seq])?;
+    }
     Ok(())
 }
 
@@ -111,8 +126,10 @@ mod tests {
         set_searched(&conn, ages[2], 3).unwrap();
         let all = || ages.map(|age| searched(&conn, age).unwrap());
         assert_eq!(all(), [5, 5, 3]);
-        search_again_after(&conn, 4).unwrap();
-        assert_eq!(all(), [4, 4, 3]);
+        set_held(&conn, &BTreeSet::from([2, 4])).unwrap();
+        assert_eq!(all(), [5, 5, 3]);
+        set_held(&conn, &BTreeSet::from([2, 6])).unwrap();
+        assert_eq!((all(), held(&conn).unwrap()), ([4, 4, 3], BTreeSet::from([2, 6])));
         search_again(&conn, ages[1]).unwrap();
         assert_eq!(all(), [4, 0, 3]);
     }
