@@ -5,6 +5,7 @@
 
 mod it {
     mod collecting;
+    mod content_limits;
     mod contract;
     mod control;
     mod cuts;

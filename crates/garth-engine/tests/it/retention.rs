@@ -21,21 +21,21 @@ use tempfile::TempDir;
 
 const START: Timestamp = Timestamp(1_767_225_600_000_000_000);
 
-enum Engine {
+pub(crate) enum Engine {
     Memory(Arc<MemoryFs>),
     Sqlite(Arc<SqliteFs>),
 }
 
 /// A tree with one commit a second.
-struct Tree {
-    engine: Engine,
-    clock: ManualClock,
+pub(crate) struct Tree {
+    pub(crate) engine: Engine,
+    pub(crate) clock: ManualClock,
     _folder: Option<TempDir>,
 }
 
 impl Tree {
     /// Returns a tree of each engine.
-    fn both() -> [Self; 2] {
+    pub(crate) fn both() -> [Self; 2] {
         let [(one, clock), (other, beside)] = [Env::manual(START), Env::manual(START)];
         let folder = tempfile::tempdir().unwrap();
         let memory = Arc::new(MemoryFs::new(one, registry()));
@@ -46,14 +46,14 @@ impl Tree {
         ]
     }
 
-    fn fs(&self) -> &dyn FileSystem {
+    pub(crate) fn fs(&self) -> &dyn FileSystem {
         match &self.engine {
             Engine::Memory(fs) => &**fs,
             Engine::Sqlite(fs) => &**fs,
         }
     }
 
-    async fn commit(&self, batch: impl Into<Batch>) -> Seq {
+    pub(crate) async fn commit(&self, batch: impl Into<Batch>) -> Seq {
         self.clock.advance(Duration::from_secs(1));
         self.fs().commit(batch.into()).await.unwrap().seq
     }
@@ -66,7 +66,7 @@ impl Tree {
     }
 
     /// Ends the past as a retention says. Returns the first readable commit.
-    async fn retain(&self, retention: Retention) -> Seq {
+    pub(crate) async fn retain(&self, retention: Retention) -> Seq {
         match &self.engine {
             Engine::Memory(fs) => {
                 fs.set_retention(retention).unwrap();
@@ -101,15 +101,15 @@ fn assert_gone<T>(answer: Result<T, Error>, oldest: Seq) {
     assert!(error.message().contains(&format!("ask for {oldest} or later")), "{error}");
 }
 
-async fn text(fs: &dyn FileSystem, path: &str) -> String {
+pub(crate) async fn text(fs: &dyn FileSystem, path: &str) -> String {
     String::from_utf8(fs.read(&at(path), ByteRange::ALL).await.unwrap().to_vec()).unwrap()
 }
 
-async fn past(fs: &dyn FileSystem, seq: u64) -> Result<Arc<dyn FileSystem>, Error> {
+pub(crate) async fn past(fs: &dyn FileSystem, seq: u64) -> Result<Arc<dyn FileSystem>, Error> {
     fs.as_of(&Moment::Seq(Seq(seq))).await
 }
 
-async fn history(fs: &dyn FileSystem, path: &str) -> Result<Vec<Version>, Error> {
+pub(crate) async fn history(fs: &dyn FileSystem, path: &str) -> Result<Vec<Version>, Error> {
     let found = fs.history(&at(path), &HistoryPage::default()).await?;
     assert!(!found.more);
     Ok(found.items)
@@ -128,7 +128,7 @@ async fn paged(fs: &dyn FileSystem, path: &str) -> Vec<u64> {
     }
 }
 
-fn commits(versions: &[Version]) -> Vec<u64> {
+pub(crate) fn commits(versions: &[Version]) -> Vec<u64> {
     versions.iter().map(|version| version.id.seq.0).collect()
 }
 

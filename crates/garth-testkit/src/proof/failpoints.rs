@@ -13,7 +13,8 @@ use bytes::Bytes;
 use futures::executor::block_on;
 use garth_engine::engine::sqlite::SqliteFs;
 use garth_engine::model::{Batch, Body, ByteRange, ChangesQuery, MAX_PAGE, Op};
-use garth_engine::rule::retention::Retention;
+use garth_engine::rule::PathPattern;
+use garth_engine::rule::retention::{ContentLimit, Retention};
 use garth_engine::runtime::failpoint::{Failure, POINTS};
 use garth_engine::{AccountStore, Env, ErrorKind, FileSystem};
 
@@ -209,7 +210,9 @@ fn prepare(folder: &Path, fs: &Arc<SqliteFs>) -> Proven<()> {
             let op = if n / 9 % 3 == 2 { Op::remove_file(at(&path)?) } else { write(&path, format!("{n}"))? };
             fs.commit(Batch::new([op]).visible()).await?;
         }
-        fs.set_retention(Retention { commits: Some(KEPT), ..Retention::default() }).await?;
+        let off = ContentLimit { pattern: PathPattern::parse("/past-*")?, keep: Duration::ZERO };
+        let retention = Retention { commits: Some(KEPT), content: vec![off], ..Retention::default() };
+        fs.set_retention(retention).await?;
         Ok(())
     })?;
     std::fs::create_dir_all(folder.join("packs"))?;

@@ -91,8 +91,8 @@ impl SqliteFs {
         for age in limits.ages() {
             let span = self.with_view(|view| to_search(view.conn, age, now))?;
             let (limits, kept) = (Arc::clone(&limits), Arc::clone(&kept));
-            let search = Search { limits, age, span, kept, seen, now };
-            if !self.search(search, collected)? {
+            let search = Arc::new(Search { limits, age, span, kept, seen, now });
+            if !self.search(&search, collected)? {
                 // An overlay was created meanwhile, perhaps over a state of the past. The next run knows it.
                 return Ok(());
             }
@@ -102,42 +102,39 @@ impl SqliteFs {
 
     /// Searches the log for the old content of one age. Returns false if an overlay was created or removed
     /// meanwhile.
-    fn search(&self, search: Search, collected: &mut Collected) -> Result<bool> {
+    fn search(&self, search: &Arc<Search>, collected: &mut Collected) -> Result<bool> {
         let (from, to) = search.span;
         if from >= to {
             return Ok(true);
         }
-        let search = Arc::new(search);
         let mut files = Files::default();
         if from < self.with_view(|view| head::queued(view.conn))? {
             // The log does not name all files that lost their last name so early.
             let mut after = 0;
             while let Some(first) = self.with_view(|view| nodes::next_ino(view.conn, after))? {
                 after = first.saturating_add(INODES).min(MAX);
-                let last = after;
-                files.left = self.with_view(|view| nodes::with_past(view.conn, first - 1, last))?;
-                if !self.mark_files(&search, &mut files)? {
+                files.left = self.with_view(|view| nodes::with_past(view.conn, first - 1, after))?;
+                if !self.mark_files(search, &mut files)? {
                     return Ok(false);
                 }
             }
-            self.set_searched(&search, to, &files)?;
+            self.set_searched(search.age, to, &files)?;
         } else {
             let mut at = from;
             while at < to {
-                let after = at;
                 let (found, last) = self.with_view(|view| {
-                    let last = commit_log::last_of_next(view.conn, after, COMMITS)?;
+                    let last = commit_log::last_of_next(view.conn, at, COMMITS)?;
                     let last = last.map_or(to, |last| last.min(to));
-                    Ok((fold::changed_nodes(view.conn, after, last)?, last))
+                    Ok((fold::changed_nodes(view.conn, at, last)?, last))
                 })?;
+                // Of each file only the versions of these commits: the next ones name it again.
+                let piece = Arc::new(Search { span: (at, last), ..Search::clone(search) });
                 files.left = found.into_iter().collect();
-                if !self.mark_files(&search, &mut files)?
-                    || !self.mark_replaced(&search, (at, last), &mut files)?
-                {
+                if !self.mark_files(&piece, &mut files)? || !self.mark_replaced(&piece, &mut files)? {
                     return Ok(false);
                 }
                 at = last;
-                self.set_searched(&search, at, &files)?;
+                self.set_searched(search.age, at, &files)?;
             }
         }
         collected.contents += files.marked;
@@ -145,7 +142,8 @@ impl SqliteFs {
     }
 
     /// Marks the content of the files that the log does not name.
-    fn mark_replaced(&self, search: &Arc<Search>, (from, to): (u64, u64), files: &mut Files) -> Result<bool> {
+    fn mark_replaced(&self, search: &Arc<Search>, files: &mut Files) -> Result<bool> {
+        let (from, to) = search.span;
         let mut after = (from, MAX);
         loop {
             let found = self.with_view(|view| replaced::between(view.conn, after, to, PIECE))?;
@@ -159,9 +157,8 @@ impl SqliteFs {
     }
 
     /// Notes how far the log is searched. Content that an open view of the past reads is looked for again.
-    fn set_searched(&self, search: &Search, to: u64, files: &Files) -> Result<()> {
+    fn set_searched(&self, age: Duration, to: u64, files: &Files) -> Result<()> {
         let to = files.first_read.map_or(to, |first| to.min(first.saturating_sub(1)));
-        let age = search.age;
         self.step(move |conn, _| retention::set_searched(conn, age, to))
     }
 
