@@ -45,9 +45,10 @@ pub(crate) struct Fsck {
 /// Snapshots, overlays and open files keep the states that they need. Unused content is removed by the first
 /// run after the grace period; so is the past, and an upload that no commit has used, which is kept for at
 /// least 2m. With --json, prints one object per account: account, dry_run, expired, staged, versions, merged,
-/// chunks, bytes, packs, freed, waiting, waiting_bytes, folded (commits that left the log), oldest (the first
-/// commit whose state can be read, 0 for all); with --dry-run unnamed (the number of files whose versions
-/// would be removed) in place of versions and merged.
+/// chunks, bytes, packs, freed, waiting, waiting_bytes, folded (commits that left the log), contents (old
+/// contents of files that can no longer be read), oldest (the first commit whose state can be read, 0 for
+/// all); with --dry-run unnamed (the number of files whose versions would be removed) in place of versions,
+/// merged and contents.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  garth gc --dry-run\n  garth gc --all")]
 pub(crate) struct Gc {

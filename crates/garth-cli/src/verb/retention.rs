@@ -5,7 +5,9 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use garth_engine::fs::store::{Hold, RetentionState};
 use garth_engine::model::Timestamp;
-use garth_engine::rule::retention::Retention as Limits;
+use garth_engine::rule::PathPattern;
+use garth_engine::rule::retention::{ContentLimit, Retention as Limits};
+use garth_engine::{Error, ErrorKind};
 use serde_json::{Value, json};
 
 use crate::app::App;
@@ -25,9 +27,10 @@ const MIN_COMMITS: u64 = 1000;
 /// Without limits, every version of every file stays. With them, `garth gc` removes older versions for good;
 /// the oldest state that stays is complete. Snapshots and overlays keep the states that they show.
 ///
-/// With --json, prints one object: age_seconds, commits, max_stored (null if not limited), oldest (the first
-/// commit whose state is readable; 0 if all are), oldest_time, folded (the commit up to which older versions
-/// are removed), held_by (kind and name of the first thing that keeps these from rising, or null).
+/// With --json, prints one object: age_seconds, commits, max_stored (null if not limited), content (pattern and
+/// keep_seconds of each path class), built_in (the same for the classes that every account has), oldest (the
+/// first commit whose state is readable; 0 if all are), oldest_time, folded (the commit up to which older
+/// versions are removed), held_by (kind and name of the first thing that keeps these from rising, or null).
 #[derive(Args, Debug)]
 #[command(
     after_help = "Example:\n  garth retention set --age 30d --max-stored 10G",
@@ -63,6 +66,28 @@ enum Action {
         /// Allow an age below 10m and fewer than 1,000 commits, which take the past from what reads it now
         #[arg(long)]
         force: bool,
+    },
+    /// Limit how long replaced content of the files of a path class stays readable
+    ///
+    /// Versions, names and attributes stay in the log; only the content ends. The next `garth gc` removes it,
+    /// and it does not come back. Of several classes that match a path the strictest one counts; of several
+    /// paths of a file, the most generous one.
+    #[command(after_help = "Examples:\n  garth retention class '/logs/**' --keep 1d\n  \
+                      garth retention class '/cache/**' --keep off")]
+    Class {
+        /// Glob pattern of paths, in quotes
+        #[arg(id = "paths", value_name = "PATTERN")]
+        pattern: String,
+        /// Time after the replacement, such as 12h or 30d; `off` keeps no old content
+        #[arg(long, value_name = "DURATION", value_parser = parse_keep)]
+        keep: u64,
+    },
+    /// Remove the limit of a path class
+    #[command(alias = "delete", after_help = "Example:\n  garth retention rm '/logs/**'")]
+    Rm {
+        /// Glob pattern, as shown
+        #[arg(id = "paths", value_name = "PATTERN")]
+        pattern: String,
     },
 }
 
@@ -101,6 +126,10 @@ fn parse_stored(text: &str) -> std::result::Result<Limit, String> {
     Limit::parse(text, parse_size)
 }
 
+fn parse_keep(text: &str) -> std::result::Result<u64, String> {
+    if text == "off" { Ok(0) } else { Ok(parse_span(text)?.unsigned_abs()) }
+}
+
 impl Retention {
     pub(crate) async fn run(self, app: &mut App) -> Result {
         app.no_tree("retention")?;
@@ -118,6 +147,32 @@ impl Retention {
                 }
                 if let Some(max_stored) = max_stored {
                     limits.stored = max_stored.number();
+                }
+                account.set_retention(limits).await?
+            }
+            Action::Class { pattern, keep } => {
+                let limit =
+                    ContentLimit { pattern: PathPattern::parse(&pattern)?, keep: Duration::from_secs(keep) };
+                // Before a data folder is created for it.
+                Limits { content: vec![limit.clone()], ..Limits::default() }.check()?;
+                let account = app.account_of(&*app.home_of_account().await?).await?;
+                let mut limits = account.retention().await?.set;
+                limits.content.retain(|other| other.pattern != limit.pattern);
+                limits.content.push(limit);
+                account.set_retention(limits).await?
+            }
+            Action::Rm { pattern } => {
+                let account = app.account_of(&*app.home()?).await?;
+                let pattern = PathPattern::parse(&pattern)?;
+                let mut limits = account.retention().await?.set;
+                let before = limits.content.len();
+                limits.content.retain(|limit| limit.pattern != pattern);
+                if limits.content.len() == before {
+                    let message = format!(
+                        "{}: no limit is set for this path class; see `garth retention`",
+                        pattern.as_str()
+                    );
+                    return Err(Error::new(ErrorKind::NotFound, message).into());
                 }
                 account.set_retention(limits).await?
             }
@@ -146,16 +201,21 @@ fn check(age: Option<Limit>, commits: Option<Limit>, max_stored: Option<Limit>, 
 }
 
 fn to_json(state: &RetentionState) -> Value {
-    let Limits { age, commits, stored, .. } = &state.set;
+    let Limits { age, commits, stored, content } = &state.set;
     let held_by = state.held_by.as_ref().map(|hold| {
         let (kind, name) = hold_parts(hold);
         json!({"kind": kind, "name": name})
     });
     json!({
         "age_seconds": age.map(|age| age.as_secs()), "commits": commits, "max_stored": stored,
-        "oldest": state.oldest, "oldest_time": state.oldest_time.map(Timestamp::to_rfc3339),
+        "content": classes(content), "built_in": classes(&state.built_in), "oldest": state.oldest, "oldest_time": state.oldest_time.map(Timestamp::to_rfc3339),
         "folded": state.folded, "held_by": held_by,
     })
+}
+
+fn classes(limits: &[ContentLimit]) -> Vec<Value> {
+    let class = |limit: &ContentLimit| json!({"pattern": limit.pattern.as_str(), "keep_seconds": limit.keep.as_secs()});
+    limits.iter().map(class).collect()
 }
 
 /// Returns the kind of a hold, and its name unless it has none or its owner is a view.
@@ -168,8 +228,16 @@ fn hold_parts(hold: &Hold) -> (&'static str, Option<&str>) {
 }
 
 fn to_text(state: &RetentionState) -> String {
-    let Limits { age, commits, stored, .. } = &state.set;
+    let Limits { age, commits, stored, content } = &state.set;
     let none = || "no limit".to_owned();
+    let class = |limit: &ContentLimit, note: &str| {
+        let keep = if limit.keep.is_zero() { "off".to_owned() } else { span_text(limit.keep) };
+        format!("\ncontent     {keep}  {}{note}", escaped(limit.pattern.as_str()))
+    };
+    let own = content.iter().map(|limit| class(limit, ""));
+    let is_replaced = |limit: &ContentLimit| content.iter().any(|own| own.pattern == limit.pattern);
+    let built_in = state.built_in.iter().filter(|limit| !is_replaced(limit));
+    let classes: String = own.chain(built_in.map(|limit| class(limit, "  (built in)"))).collect();
     let oldest = match state.oldest_time {
         Some(time) => format!("commit {} of {}", state.oldest, seconds(time)),
         None => "all commits are readable".to_owned(),
@@ -179,7 +247,7 @@ fn to_text(state: &RetentionState) -> String {
         format!("\nheld by     {kind}{}", name.map_or_else(String::new, |name| format!(" {}", escaped(name))))
     });
     format!(
-        "age         {}\ncommits     {}\nmax stored  {}\noldest      {oldest}{held}",
+        "age         {}\ncommits     {}\nmax stored  {}\noldest      {oldest}{held}{classes}",
         age.map_or_else(none, span_text),
         commits.map_or_else(none, |commits| commits.to_string()),
         stored.map_or_else(none, |stored| size_text(stored, true)),

@@ -7,8 +7,9 @@ use super::garth::{Garth, text};
 #[test]
 fn limits_that_are_not_given_stay() {
     let garth = Garth::new();
-    let none = json!({"age_seconds": null, "commits": null, "max_stored": null, "oldest": 0,
-        "oldest_time": null, "folded": 0, "held_by": null});
+    let built_in = garth.json(&["retention"])["built_in"].clone();
+    let none = json!({"age_seconds": null, "commits": null, "max_stored": null, "content": [],
+        "built_in": built_in, "oldest": 0, "oldest_time": null, "folded": 0, "held_by": null});
     assert_eq!(garth.json(&["retention"]), none);
     assert!(garth.ok(&["retention"]).contains("age         no limit\n"));
     garth.json(&["retention", "set", "--age", "30d", "--commits", "5000"]);
@@ -24,6 +25,29 @@ fn limits_that_are_not_given_stay() {
     }
     garth.ok(&["retention", "set", "--age", "none", "--commits", "none", "--max-stored", "none"]);
     assert_eq!(garth.json(&["retention"]), none);
+}
+
+#[test]
+fn old_content_of_a_class_ends() {
+    let garth = Garth::new();
+    garth.ok(&["retention", "class", "/logs/**", "--keep", "1d"]);
+    garth.ok(&["retention", "set", "--commits", "5000"]);
+    let set = garth.json(&["retention", "class", "logs/**", "--keep", "off"]);
+    assert_eq!(set["content"], json!([{"pattern": "/logs/**", "keep_seconds": 0}]), "replaced");
+    assert_eq!(set["commits"], 5000);
+    let shown = garth.ok(&["retention"]);
+    assert!(shown.contains("\ncontent     off  /logs/**\n") && shown.contains("(built in)"), "{shown}");
+    let first = garth.write("/logs/a", "one");
+    garth.write("/logs/a", "two");
+    assert_eq!(garth.ok(&["cat", "/logs/a", "--at", &first]), "one");
+    garth.ok(&["gc"]);
+    assert!(garth.fails(3, &["cat", "/logs/a", "--at", &first]).contains("path class"));
+    assert_eq!(garth.ok(&["cat", "/logs/a"]), "two");
+    assert_eq!(garth.json(&["retention", "rm", "/logs/**"])["content"], json!([]));
+    garth.fails(3, &["retention", "rm", "/logs/**"]);
+    garth.fails(2, &["retention", "class", "/logs/**"]);
+    garth.fails(2, &["retention", "class", "/logs/**", "--keep", "soon"]);
+    garth.fails(2, &["retention", "class", "/[a", "--keep", "off"]);
 }
 
 #[test]

@@ -164,10 +164,14 @@ fn quota_set_over_http_limits_the_next_write() {
 fn retention_is_set_as_a_whole() {
     let server = Server::start();
     let get = || call(&server, "retention/get", &json!({}));
-    let nothing = json!({"ok": true, "age_seconds": null, "commits": null, "max_stored": null, "oldest": 0,
-        "oldest_time": null, "folded": 0, "held_by": null});
+    let built_in = get()["built_in"].clone();
+    assert!(built_in.as_array().unwrap().contains(&json!({"pattern": "/.outbox/**", "keep_seconds": 0})));
+    let nothing = json!({"ok": true, "age_seconds": null, "commits": null, "max_stored": null, "content": [],
+        "built_in": built_in, "oldest": 0, "oldest_time": null, "folded": 0, "held_by": null});
     assert_eq!(get(), nothing);
-    let set = json!({"age_seconds": 604_800, "commits": 1_000_000, "max_stored": 1 << 40});
+    let content = json!([{"pattern": "/logs/**", "keep_seconds": 86_400}]);
+    let set =
+        json!({"age_seconds": 604_800, "commits": 1_000_000, "max_stored": 1 << 40, "content": content});
     let answer = call(&server, "retention/set", &set);
     for (name, value) in set.as_object().unwrap() {
         assert_eq!(&answer[name], value, "{name}");
@@ -177,7 +181,15 @@ fn retention_is_set_as_a_whole() {
     assert_eq!(of_library.age, Some(Duration::from_secs(604_800)));
     assert_eq!((of_library.commits, of_library.stored), (Some(1_000_000), Some(1 << 40)));
     assert_eq!(call(&server, "retention/set", &json!({})), nothing, "a limit that is left out is removed");
-    for body in [json!({"age_seconds": 599}), json!({"commits": 999}), json!({"content": []})] {
+    let class = |class: Value| json!({"content": [class]});
+    for body in [
+        json!({"age_seconds": 599}),
+        json!({"commits": 999}),
+        class(json!({"pattern": "/a"})),
+        class(json!({"pattern": "/[a", "keep_seconds": 1})),
+        class(json!({"pattern": "/a", "keep_seconds": -1})),
+        json!({"content": [{"pattern": "/a", "keep_seconds": 1}, {"pattern": "a", "keep_seconds": 2}]}),
+    ] {
         let reply = post(&server, "retention/set", &body);
         assert_eq!(reply.status, 400, "{body}: {}", reply.text());
     }

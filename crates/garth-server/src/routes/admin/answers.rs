@@ -615,8 +615,8 @@ mod tests {
         assert_eq!(
             text(&AccountCollection::Done(done)),
             concat!(
-                r#"{"account":"acme","bytes":0,"chunks":0,"dry_run":false,"expired":1,"folded":5,"freed":0,"#,
-                r#""merged":2,"ok":true,"oldest":0,"packs":0,"staged":0,"versions":0,"waiting":0,"#,
+                r#"{"account":"acme","bytes":0,"chunks":0,"contents":0,"dry_run":false,"expired":1,"folded":5,"#,
+                r#""freed":0,"merged":2,"ok":true,"oldest":0,"packs":0,"staged":0,"versions":0,"waiting":0,"#,
                 r#""waiting_bytes":0}"#
             )
         );

@@ -4,12 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use garth_engine::AccountStore;
-use garth_engine::rule::retention::Retention;
+use garth_engine::rule::PathPattern;
+use garth_engine::rule::retention::{ContentLimit, MAX_CLASSES, Retention};
+use serde::Deserialize;
+use serde_json::value::RawValue;
 
 use super::answers::retention::RetentionAnswer;
 use super::commits::batch;
 use crate::errors::Refusal;
-use crate::fields::{MAX_INTEGER, fields, integer};
+use crate::fields::{MAX_INTEGER, array, fields, integer};
 use crate::routes::call::Call;
 use crate::routes::respond::Json;
 
@@ -43,7 +46,28 @@ fields! {
         commits: Option<u64> = integer(MIN_COMMITS, MAX_INTEGER);
         /// Limit on the stored bytes of the account, in force from the next commit. Default: none.
         max_stored: Option<u64> = integer(0, MAX_INTEGER);
+        /// Path classes whose old content stays for a limited time: objects with `pattern`, a glob pattern, and
+        /// `keep_seconds`, the seconds after its replacement; 0 keeps none. Default: none.
+        content: Option<Vec<&'a RawValue>> = array("content limits").at_most(MAX_CLASSES);
     }
+}
+
+/// Limit on old content, as a request has it.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AskedLimit {
+    pattern: String,
+    keep_seconds: u64,
+}
+
+fn content_limit((at, json): (usize, &&RawValue)) -> Result<ContentLimit, Refusal> {
+    let asked: AskedLimit = serde_json::from_str(json.get()).map_err(|_| {
+        let message = "must be an object with \"pattern\", a string, and \"keep_seconds\", an integer";
+        Refusal::validation(format!("\"content[{at}]\" {message}"))
+    })?;
+    let pattern = PathPattern::parse(&asked.pattern)
+        .map_err(|error| Refusal::from(error).about(format_args!("\"content[{at}]\"")))?;
+    Ok(ContentLimit { pattern, keep: Duration::from_secs(asked.keep_seconds) })
 }
 
 pub(in crate::routes) async fn set(
@@ -52,12 +76,14 @@ pub(in crate::routes) async fn set(
     fields: SetFields<'_>,
 ) -> Result<Json<RetentionAnswer>, Refusal> {
     let record = batch(call, "set the retention");
+    let content = fields.content.iter().flatten().enumerate().map(content_limit);
+    let content = content.collect::<Result<Vec<_>, _>>()?;
     let setting = async {
         let retention = Retention {
             age: fields.age_seconds.map(Duration::from_secs),
             commits: fields.commits,
             stored: fields.max_stored,
-            ..Retention::default()
+            content,
         };
         let state = account.set_retention(retention).await?;
         Ok::<_, Refusal>(Json::of(&RetentionAnswer::of(state))?.into_value())

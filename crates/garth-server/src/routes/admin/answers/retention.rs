@@ -2,6 +2,7 @@
 
 use garth_engine::fs::store::{Hold, PathUsage, RetentionState, StoredUsage};
 use garth_engine::model::Timestamp;
+use garth_engine::rule::retention::ContentLimit;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -17,6 +18,10 @@ pub(crate) struct RetentionAnswer {
     commits: Option<u64>,
     /// Limit on the stored bytes of the account; `null` for none.
     max_stored: Option<u64>,
+    /// Limits on old content that are set, by path class.
+    content: Vec<ContentLimitItem>,
+    /// Limits on old content that every account has. One that is set replaces that of its pattern.
+    built_in: Vec<ContentLimitItem>,
     /// Sequence number of the first commit whose state is readable; 0 if all are.
     oldest: u64,
     /// Time of that commit; RFC 3339. `null` for 0.
@@ -26,6 +31,22 @@ pub(crate) struct RetentionAnswer {
     folded: u64,
     /// First thing that keeps `oldest` or `folded` from rising; `null` if there is none.
     held_by: Option<HoldItem>,
+}
+
+/// Limit on the old content of the files of a path class.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+struct ContentLimitItem {
+    /// Glob pattern of the class.
+    pattern: String,
+    /// Seconds for which replaced content stays readable; 0 keeps none.
+    keep_seconds: u64,
+}
+
+impl ContentLimitItem {
+    fn of(limit: &ContentLimit) -> Self {
+        Self { pattern: limit.pattern.as_str().to_owned(), keep_seconds: limit.keep.as_secs() }
+    }
 }
 
 /// Reader of a state of the past.
@@ -57,6 +78,8 @@ impl RetentionAnswer {
             age_seconds: state.set.age.map(|age| age.as_secs()),
             commits: state.set.commits,
             max_stored: state.set.stored,
+            content: state.set.content.iter().map(ContentLimitItem::of).collect(),
+            built_in: state.built_in.iter().map(ContentLimitItem::of).collect(),
             oldest: state.oldest.0,
             oldest_time: state.oldest_time.map(Timestamp::to_rfc3339),
             folded: state.folded.0,
@@ -149,6 +172,7 @@ impl UsageAnswer {
 mod tests {
     use garth_engine::TreePath;
     use garth_engine::model::{Owner, Seq};
+    use garth_engine::rule::PathPattern;
     use garth_engine::rule::retention::Retention;
     use serde_json::{json, to_value};
 
@@ -164,10 +188,16 @@ mod tests {
             folded: Seq(2),
             held_by,
         };
-        let set = Retention { commits: Some(9), stored: Some(7), ..Retention::default() };
+        let limit = ContentLimit {
+            pattern: PathPattern::parse("/a/**").unwrap(),
+            keep: std::time::Duration::from_secs(5),
+        };
+        let set =
+            Retention { commits: Some(9), stored: Some(7), content: vec![limit], ..Retention::default() };
         assert_eq!(
             to_value(RetentionAnswer::of(state(set, Some(Hold::Fork { id: "draft".to_owned() })))).unwrap(),
-            json!({"ok": true, "age_seconds": null, "commits": 9, "max_stored": 7, "oldest": 3,
+            json!({"ok": true, "age_seconds": null, "commits": 9, "max_stored": 7,
+                "content": [{"pattern": "/a/**", "keep_seconds": 5}], "built_in": [], "oldest": 3,
                 "oldest_time": Timestamp(0).to_rfc3339(), "folded": 2,
                 "held_by": {"kind": "overlay", "name": "draft"}})
         );
