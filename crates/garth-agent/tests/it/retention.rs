@@ -8,7 +8,7 @@ use garth_agent::recall::fence::Key;
 use garth_agent::recall::{Recall, Recaller};
 use garth_agent::session::{Append, Draft};
 use garth_engine::model::{Author, Batch, HistoryPage, LogPosition, Moment, Op, Seq};
-use garth_engine::rule::retention::Retention;
+use garth_engine::rule::retention::{ContentLimit, Retention};
 use garth_engine::{AccountStore, Env, Error, ErrorKind, FileSystem, FileSystemExt, TreePath};
 
 use super::memories_set::{coffee, memories};
@@ -54,6 +54,26 @@ async fn replay_of_folded_pack_is_gone() {
     // The current pack needs files that are older than the log.
     assert_eq!(sessions.replay("default", None).await.unwrap().markdown, packed.markdown);
     assert_eq!(sessions.replay("default", Some(&oldest.into())).await.unwrap().markdown, packed.markdown);
+}
+
+#[tokio::test]
+async fn replay_needs_no_content_that_classes_end() {
+    let (account, _folder) = account().await;
+    let sessions = sessions(&*account).await;
+    let say = async |text: &str| {
+        sessions.append("default", &Append::messages([Draft::user(text)])).await.unwrap();
+    };
+    say("What does part 1 do?").await;
+    let first = sessions.pack("default", &budget(1000)).await.unwrap();
+    let then = Moment::Seq(account.head().await.unwrap().seq);
+    say("And part 2?").await;
+    sessions.pack("default", &budget(1000)).await.unwrap();
+    let built_in = account.retention().await.unwrap().built_in;
+    let off = |limit: ContentLimit| ContentLimit { keep: Duration::ZERO, ..limit };
+    let content = built_in.into_iter().map(off).collect();
+    account.set_retention(Retention { content, ..Retention::default() }).await.unwrap();
+    assert!(account.gc(Duration::ZERO).await.unwrap().contents > 0);
+    assert_eq!(sessions.replay("default", Some(&then)).await.unwrap().markdown, first.markdown);
 }
 
 #[tokio::test]

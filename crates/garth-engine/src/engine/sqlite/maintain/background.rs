@@ -74,7 +74,7 @@ mod tests {
             block_on(fs.commit(Batch::new([Op::write(path.clone(), format!("{n}"))]).visible())).unwrap();
         }
         let next = block_on(fs.collect_next()).unwrap();
-        assert_eq!(next, Some(Timestamp(runtime.env().now().0).plus_seconds(600)), "search for old content");
+        assert_eq!(next, Some(runtime.env().now().plus_seconds(600)), "search for old content");
         let retention = Retention { commits: Some(50), ..Retention::default() };
         block_on(fs.set_retention(retention)).unwrap();
         let mut folded = 0;

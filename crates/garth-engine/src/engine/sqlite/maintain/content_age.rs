@@ -294,7 +294,10 @@ fn mark_span(
         files.first_read = Some(first);
         return Ok(());
     }
-    files.marked += u64::from(content_gone::mark(conn, span, search.now.0)?);
+    if !content_gone::mark(conn, span, search.now.0)? {
+        return Ok(());
+    }
+    files.marked += 1;
     if nodes::last_unlink(conn, span.ino)? == Some(span.till) {
         // Its content goes once nobody holds it open: processes that do take leases.
         leases::put_unnamed(conn, span.ino)?;
@@ -364,4 +367,154 @@ fn remove_content(
     }
     content_gone::settle(conn, span, joined)?;
     Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::executor::block_on;
+
+    use super::*;
+    use crate::env::{Env, ManualClock};
+    use crate::error::ErrorKind;
+    use crate::fs::{AccountStore as _, FileSystem as _};
+    use crate::model::{At, Batch, ByteRange, Moment, Op, Seq};
+    use crate::runtime::failpoint::Failure;
+
+    const GRACE: Duration = Duration::from_secs(600);
+
+    struct Account {
+        fs: Arc<SqliteFs>,
+        clock: ManualClock,
+        folder: tempfile::TempDir,
+    }
+
+    fn at(path: &str) -> At {
+        At::Path(TreePath::parse(path).unwrap())
+    }
+
+    /// Returns an account whose file `/off/a`, which keeps no old content, was written in 10 commits, and
+    /// `/off/b` removed in the last.
+    fn account() -> Account {
+        let (env, clock) = Env::manual(Timestamp(1_700_000_000_000_000_000));
+        let folder = tempfile::tempdir().unwrap();
+        let fs = SqliteFs::open(folder.path(), env, crate::rule::sample::registry()).unwrap();
+        for n in 0..10 {
+            let mut ops = vec![Op::write(at("/off/a"), format!("a{n}")).with_parents()];
+            ops.extend((n == 0).then(|| Op::write(at("/off/d/b"), "b").with_parents()));
+            ops.extend((n == 9).then(|| Op::remove_tree(at("/off/d"))));
+            clock.advance(Duration::from_secs(1));
+            block_on(fs.commit(Batch::new(ops))).unwrap();
+        }
+        Account { fs, clock, folder }
+    }
+
+    impl Account {
+        fn gc(&self) -> Collected {
+            let collected = self.fs.collect(GRACE).unwrap();
+            self.clock.advance(GRACE);
+            assert_eq!(self.fs.check().unwrap().findings, []);
+            collected
+        }
+
+        /// Returns the number of extents.
+        fn extents(&self) -> u64 {
+            let sql = "SELECT count(*) FROM extent";
+            self.fs.with_view(|view| Ok(view.conn.query_row(sql, [], |row| row.get(0))?)).unwrap()
+        }
+
+        /// Returns true if the content of `/off/a` after a commit can be read, by a new view.
+        fn reads(&self, seq: u64) -> bool {
+            let then = block_on(self.fs.as_of(&Moment::Seq(Seq(seq)))).unwrap();
+            match block_on(then.read(&at("/off/a"), ByteRange::ALL)) {
+                Ok(bytes) => {
+                    assert_eq!(bytes, format!("a{}", seq - 1));
+                    true
+                }
+                Err(error) => {
+                    assert!(error.is(ErrorKind::Gone), "{error}");
+                    false
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn old_content_leaves_no_extents() {
+        let account = account();
+        assert_eq!((account.gc().contents, account.extents()), (10, 11));
+        assert!((1..10).all(|seq| !account.reads(seq)) && account.reads(10));
+        // The removed file waits until nobody can have it open.
+        account.gc();
+        assert_eq!(account.extents(), 2);
+        account.gc();
+        assert_eq!(account.extents(), 1);
+        let spans = "SELECT count(*) FROM content_gone";
+        let spans: u64 =
+            account.fs.with_view(|view| Ok(view.conn.query_row(spans, [], |row| row.get(0))?)).unwrap();
+        assert_eq!(spans, 2, "one for each file");
+        assert!((1..10).all(|seq| !account.reads(seq)) && account.reads(10));
+        assert_eq!(account.gc(), Collected::default(), "nothing is left to do");
+    }
+
+    #[test]
+    fn content_from_before_an_upgrade_is_found() {
+        let account = account();
+        account
+            .fs
+            .step(|conn, _| {
+                conn.execute("UPDATE head SET queued = 10", [])?;
+                Ok(conn.execute("DELETE FROM replaced", [])?)
+            })
+            .unwrap();
+        assert_eq!(account.gc().contents, 10);
+        account.gc();
+        account.gc();
+        assert_eq!(account.extents(), 1);
+    }
+
+    #[test]
+    fn leased_view_reads_until_it_is_closed() {
+        let account = account();
+        let other = SqliteFs::open(
+            account.folder.path(),
+            account.fs.inner.runtime.env().clone(),
+            crate::rule::sample::registry(),
+        )
+        .unwrap();
+        // Opened before the mark, in another process, which takes a lease at its next tick.
+        let view = block_on(other.as_of(&Moment::Seq(Seq(5)))).unwrap();
+        let read = || block_on(view.read(&at("/off/a"), ByteRange::ALL));
+        account.clock.advance(Duration::from_secs(1));
+        assert_eq!(account.fs.collect(GRACE).unwrap().contents, 10);
+        assert!(!account.reads(5));
+        assert_eq!(read().unwrap(), "a4");
+        let (pasts, now) = (Arc::clone(&other.inner.pasts), other.inner.runtime.env().now());
+        block_on(other.inner.writer.transact(false, move |conn| pasts.renew(conn, now))).unwrap();
+        let times = Times::new(now, Duration::ZERO);
+        account.fs.remove_contents(times).unwrap();
+        assert_eq!(read().unwrap(), "a4", "its state is leased");
+        account.clock.advance(Duration::from_secs(86_400));
+        account.fs.remove_contents(Times::new(account.fs.inner.runtime.env().now(), GRACE)).unwrap();
+        assert!(read().unwrap_err().is(ErrorKind::Gone), "never read as a hole");
+    }
+
+    #[test]
+    fn interrupted_collection_goes_on() {
+        for (point, after) in [("content-mark", 0), ("content-mark", 2), ("content-remove", 0)] {
+            let account = account();
+            for _ in 0..4 {
+                account.fs.inner.runtime.failpoints().arm(point, Failure::Io, after);
+                let failed = account.fs.collect(GRACE).is_err();
+                account.fs.inner.runtime.failpoints().disarm();
+                account.clock.advance(GRACE);
+                assert_eq!(account.fs.check().unwrap().findings, [], "{point}");
+                assert!(account.reads(10));
+                if failed {
+                    account.gc();
+                }
+            }
+            assert_eq!(account.extents(), 1, "{point}");
+            assert!((1..10).all(|seq| !account.reads(seq)), "{point}");
+        }
+    }
 }
