@@ -40,9 +40,9 @@ pub fn registry() -> Registry {
 /// Time for which old content of the files that garth derives from a session stays.
 const DERIVED: Duration = Duration::from_secs(86_400);
 
-/// Files of a session that garth writes again all the time, and that no replay reads by version. Not the index
-/// of swapped content, which a pack names by its version, nor `updated_at`, which a list of past sessions
-/// reads.
+/// Files of a session that garth writes again all the time, and that no replay reads by version. The index
+/// of swapped content is not among them: a pack names its version. Nor is `updated_at`, which a list of past
+/// sessions reads.
 const REWRITTEN: [&str; 3] = ["latest.md", "context/pack.md", "context/dedup/index.jsonl"];
 
 /// Returns how long old content is kept where an account sets nothing else: delivered events not at all, and

@@ -27,9 +27,9 @@ const MIN_COMMITS: u64 = 1000;
 /// Without limits, every version of every file stays. With them, `garth gc` removes older versions for good;
 /// the oldest state that stays is complete. Snapshots and overlays keep the states that they show.
 ///
-/// With --json, prints one object: age_seconds, commits, max_stored (null if not limited), content (pattern and
-/// keep_seconds of each path class), built_in (the same for the classes that every account has), oldest (the
-/// first commit whose state is readable; 0 if all are), oldest_time, folded (the commit up to which older
+/// With --json, prints one object: age_seconds, commits, max_stored (null if not limited), content (pattern
+/// and keep_seconds of each path class), built_in (the same for the classes that every account has), oldest
+/// (the first commit whose state is readable; 0 if all are), oldest_time, folded (the commit up to which older
 /// versions are removed), held_by (kind and name of the first thing that keeps these from rising, or null).
 #[derive(Args, Debug)]
 #[command(
@@ -208,13 +208,16 @@ fn to_json(state: &RetentionState) -> Value {
     });
     json!({
         "age_seconds": age.map(|age| age.as_secs()), "commits": commits, "max_stored": stored,
-        "content": classes(content), "built_in": classes(&state.built_in), "oldest": state.oldest, "oldest_time": state.oldest_time.map(Timestamp::to_rfc3339),
+        "content": classes(content), "built_in": classes(&state.built_in),
+        "oldest": state.oldest, "oldest_time": state.oldest_time.map(Timestamp::to_rfc3339),
         "folded": state.folded, "held_by": held_by,
     })
 }
 
 fn classes(limits: &[ContentLimit]) -> Vec<Value> {
-    let class = |limit: &ContentLimit| json!({"pattern": limit.pattern.as_str(), "keep_seconds": limit.keep.as_secs()});
+    let class = |limit: &ContentLimit| {
+        json!({"pattern": limit.pattern.as_str(), "keep_seconds": limit.keep.as_secs()})
+    };
     limits.iter().map(class).collect()
 }
 

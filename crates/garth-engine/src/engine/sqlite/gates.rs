@@ -192,8 +192,8 @@ impl KnownGate {
             return Ok(judged(is_open));
         }
         let is_open = match files.has_key(gate, &node, seq) {
-            // Fails no read of other entries, and is not kept: the content may be restored. Of content that is
-            // no longer stored nothing is known, and what is not known to be visible is hidden.
+            // Fails no read of other entries, and is not kept: the content may be restored. Of content that
+            // is no longer stored nothing is known, and what is not known to be visible is hidden.
             Err(error) if error.is(ErrorKind::Corrupt) || error.is(ErrorKind::Gone) => {
                 return Ok(Judgement::Hidden);
             }

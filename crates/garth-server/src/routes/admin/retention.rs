@@ -46,8 +46,8 @@ fields! {
         commits: Option<u64> = integer(MIN_COMMITS, MAX_INTEGER);
         /// Limit on the stored bytes of the account, in force from the next commit. Default: none.
         max_stored: Option<u64> = integer(0, MAX_INTEGER);
-        /// Path classes whose old content stays for a limited time: objects with `pattern`, a glob pattern, and
-        /// `keep_seconds`, the seconds after its replacement; 0 keeps none. Default: none.
+        /// Path classes whose old content stays for a limited time: objects with `pattern`, a glob
+        /// pattern, and `keep_seconds`, the seconds after its replacement; 0 keeps none. Default: none.
         content: Option<Vec<&'a RawValue>> = array("content limits").at_most(MAX_CLASSES);
     }
 }

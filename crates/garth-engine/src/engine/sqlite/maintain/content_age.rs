@@ -5,9 +5,9 @@
 //! there, is marked if the file is of such a class by the names that it has, or had last. From then on no
 //! new view reads it ([`content_gone`]). A later run removes its extents after the grace period.
 //!
-//! Content that a snapshot, an overlay or an open view of the past shows is not marked. It is looked for again
-//! once the last of them is gone. An extent goes only if all states that show it are marked. Versions, names
-//! and attributes stay.
+//! Content that a snapshot, an overlay or an open view of the past shows is not marked. It is looked for
+//! again once the last of them is gone. An extent goes only if all states that show it are marked. Versions,
+//! names and attributes stay.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -69,8 +69,8 @@ impl ReadView<'_> {
         }
     }
 
-    /// Fails with `Gone` for old content of a file that its path class no longer keeps, which must not be read
-    /// as holes.
+    /// Fails with `Gone` for old content of a file that its path class no longer keeps, which must not be
+    /// read as holes.
     pub(crate) fn check_content(&self, ino: u64) -> DbResult<()> {
         match self.as_of {
             Some(seq) if content_gone::is_gone(self.conn, ino, seq, self.opened)? => {

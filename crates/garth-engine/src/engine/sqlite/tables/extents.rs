@@ -198,8 +198,8 @@ pub(crate) fn ended_until(
     all(conn, sql, params![ino, till, limit], |row| Ok(((row.get(0)?, row.get(1)?), row.get(2)?)))
 }
 
-/// Returns at most `limit` extents of a node after a `till` and offset that only states after the commits from
-/// `since` up to but excluding `till` show: their keys and chunks. Live ones count as ending at 0.
+/// Returns at most `limit` extents of a node after a `till` and offset that only states after the commits
+/// from `since` up to but excluding `till` show: their keys and chunks. Live ones count as ending at 0.
 pub(crate) fn shown_within(
     conn: &Connection,
     ino: u64,

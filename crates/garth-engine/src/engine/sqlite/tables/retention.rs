@@ -1,5 +1,6 @@
 //! Tables `retention`, `content_limit`, `content_age` and `held`: the limits that operators have set, how far
-//! `gc` has searched the log for old content of each age, and the states that snapshots and overlays kept then.
+//! `gc` has searched the log for old content of each age, and the states that snapshots and overlays kept
+//! then.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
