@@ -216,7 +216,8 @@ fn to_json(state: &RetentionState) -> Value {
 
 fn classes(limits: &[ContentLimit]) -> Vec<Value> {
     let class = |limit: &ContentLimit| {
-        json!({"pattern": limit.pattern.as_str(), "keep_seconds": limit.keep.as_secs()})
+        let (pattern, seconds) = (limit.pattern.as_str(), limit.keep.as_secs());
+        json!({"pattern": pattern, "keep_seconds": seconds})
     };
     limits.iter().map(class).collect()
 }
