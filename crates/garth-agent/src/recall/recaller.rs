@@ -8,8 +8,9 @@ use crate::memory::{Prefix, Uri};
 use garth_engine::env::Env;
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::fs::FileSystem;
-use garth_engine::model::{PatternBelow, SearchAnswer, SearchQuery};
+use garth_engine::model::{PatternBelow, SearchAnswer, SearchMode, SearchQuery};
 use garth_engine::path::TreePath;
+use garth_engine::text::token::words;
 
 /// Handle to recall from one account.
 ///
@@ -119,6 +120,12 @@ impl<'a> Recaller<'a> {
     /// Returns the answer to a search, without the files of a workspace that nobody has changed.
     pub(super) async fn found(&self, query: &SearchQuery) -> Result<SearchAnswer> {
         let mut found = self.fs.search(query).await?;
+        // A search takes one or two words for a name. If nothing has this name, they ask in other words.
+        if found.hits.is_empty() && query.mode == SearchMode::Meaning && words(&query.text).nth(2).is_none() {
+            let mut question = query.clone();
+            question.text.push('?');
+            found = self.fs.search(&question).await?;
+        }
         let untouched = self.paths.untouched(self.fs, &found.hits).await?;
         found.hits.retain(|hit| !untouched.contains(&hit.path));
         Ok(found)

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use garth_engine::error::{Error, Result};
 use garth_engine::model::{MAX_PER_FILE, Moment, PatternBelow, SearchMode, SearchQuery, Timestamp};
 use garth_engine::path::TreePath;
-use garth_engine::text::token::words;
 
 /// Default token budget of an answer.
 pub const BUDGET: usize = 2_000;
@@ -207,11 +206,7 @@ impl Recall {
 
     /// Returns the search for the question.
     pub(super) fn query(&self) -> SearchQuery {
-        // A search takes one or two words for a name that is looked up, unless they ask.
-        let mark = if self.question.trim_end().ends_with('?') { "" } else { "?" };
-        let is_short = words(&self.question).nth(2).is_none();
-        let text = format!("{}{}", self.question, if is_short { mark } else { "" });
-        let query = SearchQuery::new(text).within_any(self.within.iter().cloned());
+        let query = SearchQuery::new(self.question.as_str()).within_any(self.within.iter().cloned());
         // Not `until`: a session that was continued after that time has messages from before.
         let query = query.tags_any(self.tags_any.iter().cloned()).since(self.since);
         let query = query.layers(true).limit(HITS).per_file(MAX_PER_FILE).mode(self.mode);
