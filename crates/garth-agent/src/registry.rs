@@ -8,14 +8,11 @@ mod searchable;
 pub mod session_lines;
 
 use std::sync::LazyLock;
-use std::time::Duration;
 
-use self::projections::memories::MEMORIES;
 use self::projections::sessions::{check_message, check_retraction};
 use crate::identity::MAX_SETTINGS;
 use crate::settings::Settings;
-use garth_engine::rule::retention::ContentLimit;
-use garth_engine::rule::{Constraint, PathPattern, Registry, Rule};
+use garth_engine::rule::{Constraint, Registry, Rule};
 
 /// Version of the set. Increment it with each change of a rule, or of the keys that a projection derives. An
 /// older garth then no longer writes to the account, and a newer one derives all keys again. A check that
@@ -32,27 +29,8 @@ pub fn registry() -> Registry {
         Registry::new(VERSION, rules(), projections::all(), searchable::searchable)
             .withholding(searchable::withheld)
             .naming_by(naming::naming)
-            .keeping(content_limits())
     });
     REGISTRY.clone()
-}
-
-/// Time for which old content of the files that garth derives from a session stays.
-const DERIVED: Duration = Duration::from_secs(86_400);
-
-/// Files of a session that garth writes again all the time, and that no replay reads by version. The index
-/// of swapped content is not among them: a pack names its version. Nor is `updated_at`, which a list of past
-/// sessions reads.
-const REWRITTEN: [&str; 3] = ["latest.md", "context/pack.md", "context/dedup/index.jsonl"];
-
-/// Returns how long old content is kept where an account sets nothing else: delivered events not at all, and
-/// derived files of sessions for a day.
-fn content_limits() -> Vec<ContentLimit> {
-    let limit = |pattern: &str, keep| ContentLimit { pattern: PathPattern::built_in(pattern), keep };
-    let outboxes = MEMORIES.iter().map(|dir| limit(&format!("{dir}/.outbox/**"), Duration::ZERO));
-    let sessions =
-        REWRITTEN.iter().map(|file| limit(&format!("{}/{file}", session_lines::SESSIONS), DERIVED));
-    std::iter::once(limit("/.outbox/**", Duration::ZERO)).chain(outboxes).chain(sessions).collect()
 }
 
 /// Reason for refusing an event that retracts messages.

@@ -8,6 +8,7 @@ use garth_agent::recall::fence::Key;
 use garth_agent::recall::{Recall, Recaller};
 use garth_agent::session::{Append, Draft};
 use garth_engine::model::{Author, Batch, HistoryPage, LogPosition, Moment, Op, Seq};
+use garth_engine::rule::PathPattern;
 use garth_engine::rule::retention::{ContentLimit, Retention};
 use garth_engine::{AccountStore, Env, Error, ErrorKind, FileSystem, FileSystemExt, TreePath};
 
@@ -68,9 +69,12 @@ async fn replay_needs_no_content_that_classes_end() {
     let then = Moment::Seq(account.head().await.unwrap().seq);
     say("And part 2?").await;
     sessions.pack("default", &budget(1000)).await.unwrap();
-    let built_in = account.retention().await.unwrap().built_in;
-    let off = |limit: ContentLimit| ContentLimit { keep: Duration::ZERO, ..limit };
-    let content = built_in.into_iter().map(off).collect();
+    assert_eq!(account.gc(Duration::ZERO).await.unwrap().contents, 0, "nothing ends unless it is set");
+    let off = |file: &str| {
+        let pattern = PathPattern::parse(&format!("/users/*/agents/*/session/*/{file}")).unwrap();
+        ContentLimit { pattern, keep: Duration::ZERO }
+    };
+    let content = ["latest.md", "context/pack.md", "context/dedup/index.jsonl"].map(off).to_vec();
     account.set_retention(Retention { content, ..Retention::default() }).await.unwrap();
     assert!(account.gc(Duration::ZERO).await.unwrap().contents > 0);
     assert_eq!(sessions.replay("default", Some(&then)).await.unwrap().markdown, first.markdown);

@@ -28,9 +28,9 @@ const MIN_COMMITS: u64 = 1000;
 /// the oldest state that stays is complete. Snapshots and overlays keep the states that they show.
 ///
 /// With --json, prints one object: age_seconds, commits, max_stored (null if not limited), content (pattern
-/// and keep_seconds of each path class), built_in (the same for the classes that every account has), oldest
-/// (the first commit whose state is readable; 0 if all are), oldest_time, folded (the commit up to which older
-/// versions are removed), held_by (kind and name of the first thing that keeps these from rising, or null).
+/// and keep_seconds of each path class), oldest (the first commit whose state is readable; 0 if all are),
+/// oldest_time, folded (the commit up to which older versions are removed), held_by (kind and name of the
+/// first thing that keeps these from rising, or null).
 #[derive(Args, Debug)]
 #[command(
     after_help = "Example:\n  garth retention set --age 30d --max-stored 10G",
@@ -208,8 +208,8 @@ fn to_json(state: &RetentionState) -> Value {
     });
     json!({
         "age_seconds": age.map(|age| age.as_secs()), "commits": commits, "max_stored": stored,
-        "content": classes(content), "built_in": classes(&state.built_in),
-        "oldest": state.oldest, "oldest_time": state.oldest_time.map(Timestamp::to_rfc3339),
+        "content": classes(content), "oldest": state.oldest,
+        "oldest_time": state.oldest_time.map(Timestamp::to_rfc3339),
         "folded": state.folded, "held_by": held_by,
     })
 }
@@ -234,14 +234,11 @@ fn hold_parts(hold: &Hold) -> (&'static str, Option<&str>) {
 fn to_text(state: &RetentionState) -> String {
     let Limits { age, commits, stored, content } = &state.set;
     let none = || "no limit".to_owned();
-    let class = |limit: &ContentLimit, note: &str| {
+    let class = |limit: &ContentLimit| {
         let keep = if limit.keep.is_zero() { "off".to_owned() } else { span_text(limit.keep) };
-        format!("\ncontent     {keep}  {}{note}", escaped(limit.pattern.as_str()))
+        format!("\ncontent     {keep}  {}", escaped(limit.pattern.as_str()))
     };
-    let own = content.iter().map(|limit| class(limit, ""));
-    let is_replaced = |limit: &ContentLimit| content.iter().any(|own| own.pattern == limit.pattern);
-    let built_in = state.built_in.iter().filter(|limit| !is_replaced(limit));
-    let classes: String = own.chain(built_in.map(|limit| class(limit, "  (built in)"))).collect();
+    let classes: String = content.iter().map(class).collect();
     let oldest = match state.oldest_time {
         Some(time) => format!("commit {} of {}", state.oldest, seconds(time)),
         None => "all commits are readable".to_owned(),

@@ -16,7 +16,7 @@ use crate::fs::FileSystem;
 use crate::model::quota::{Limits, Quota};
 use crate::model::{At, Batch, Op, Owner, Seq, SetAttrs, Timestamp};
 use crate::path::{SYSTEM, TreePath};
-use crate::rule::retention::{ContentLimit, Retention};
+use crate::rule::retention::Retention;
 use crate::rule::{FileViolation, PathPattern, Rule};
 
 /// Attribute of [`SYSTEM`] if garth created it.
@@ -272,8 +272,6 @@ pub struct Collectable {
 pub struct RetentionState {
     /// Retention as it was set.
     pub set: Retention,
-    /// Content limits that every tree has. One that is set replaces that of its pattern.
-    pub built_in: Vec<ContentLimit>,
     /// First commit whose state is readable; 0 if all are.
     pub oldest: Seq,
     /// Time of that commit; `None` for 0.

@@ -4,7 +4,6 @@
 use std::sync::Arc;
 
 use super::projection::ContentProjection;
-use super::retention::ContentLimit;
 use super::{PathPattern, Rule, Rules};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{Projection, Within};
@@ -28,7 +27,6 @@ struct Set {
     searchable: fn(&TreePath) -> Searchable,
     withheld: fn(&TreePath) -> Option<WithheldLines>,
     naming: fn(&TreePath) -> Naming,
-    content_limits: Vec<ContentLimit>,
 }
 
 /// Names in the path of a file that say what the file is about: by default its own, without extension, and
@@ -97,7 +95,6 @@ impl Registry {
             searchable,
             withheld: |_| None,
             naming: |_| Naming::default(),
-            content_limits: Vec::new(),
         }))
     }
 
@@ -113,13 +110,6 @@ impl Registry {
     pub fn naming_by(self, naming: fn(&TreePath) -> Naming) -> Self {
         let set = Arc::unwrap_or_clone(self.0);
         Self(Arc::new(Set { naming, ..set }))
-    }
-
-    /// Sets how long old content is kept, by path class, where an account sets nothing else.
-    #[must_use]
-    pub fn keeping(self, content_limits: Vec<ContentLimit>) -> Self {
-        let set = Arc::unwrap_or_clone(self.0);
-        Self(Arc::new(Set { content_limits, ..set }))
     }
 
     /// Adds a projection, for tests: the version stays.
@@ -170,11 +160,6 @@ impl Registry {
             projection.number()
         );
         Err(Error::new(ErrorKind::Unsupported, message))
-    }
-
-    /// Returns how long old content is kept where an account sets nothing else.
-    pub fn content_limits(&self) -> &[ContentLimit] {
-        &self.0.content_limits
     }
 
     /// Returns the visibility of the file at a path to search.

@@ -101,17 +101,14 @@ impl Retention {
     }
 }
 
-/// Content limits in force: those of the account and those that every tree has.
+/// Content limits in force, for the names of nodes.
 #[derive(Clone, Debug, Default)]
 pub struct ContentLimits(Vec<ContentLimit>);
 
 impl ContentLimits {
-    /// Returns the limits of an account in addition to those that every tree has. One of the account replaces
-    /// the built-in one of its pattern.
-    pub fn new(own: &[ContentLimit], built_in: &[ContentLimit]) -> Self {
-        let is_replaced = |limit: &ContentLimit| own.iter().any(|own| own.pattern == limit.pattern);
-        let stays = built_in.iter().filter(|limit| !is_replaced(limit));
-        Self(own.iter().chain(stays).cloned().collect())
+    /// Returns the limits of an account.
+    pub fn new(own: &[ContentLimit]) -> Self {
+        Self(own.to_vec())
     }
 
     /// Returns how long old content of a node with these names is kept. A name that several classes match has
@@ -203,10 +200,11 @@ mod tests {
 
     #[test]
     fn strictest_class_and_most_generous_name_count() {
-        let limits = ContentLimits::new(
-            &[limit("/a/**", DAY), limit("/a/off/**", Duration::ZERO)],
-            &[limit("/b/*", 2 * DAY)],
-        );
+        let limits = ContentLimits::new(&[
+            limit("/a/**", DAY),
+            limit("/a/off/**", Duration::ZERO),
+            limit("/b/*", 2 * DAY),
+        ]);
         let of = |names: &[&str]| limits.keep_of(&names.iter().map(|name| path(name)).collect::<Vec<_>>());
         assert_eq!(of(&["/a/x"]), Keep::For(DAY));
         assert_eq!(of(&["/a/off/x"]), Keep::For(Duration::ZERO));
@@ -219,21 +217,11 @@ mod tests {
     }
 
     #[test]
-    fn own_limit_replaces_built_in_one() {
-        let built_in = [limit("/off/**", Duration::ZERO), limit("/b", DAY)];
-        let limits = ContentLimits::new(&[limit("off/**", 3 * DAY)], &built_in);
-        assert_eq!(limits.keep_of([&path("/off/x")]), Keep::For(3 * DAY));
-        assert_eq!(limits.keep_of([&path("/b")]), Keep::For(DAY));
-        assert_eq!(limits.ages(), BTreeSet::from([DAY, 3 * DAY]));
-    }
-
-    #[test]
     fn ages_with_a_new_class_are_stricter() {
-        let limits = |own: &[ContentLimit]| ContentLimits::new(own, &[limit("/off/**", Duration::ZERO)]);
-        let before = limits(&[limit("/a", DAY), limit("/b", 2 * DAY)]);
-        let after = limits(&[limit("/a", 3 * DAY), limit("/b", 2 * DAY), limit("/c", DAY)]);
+        let before = ContentLimits::new(&[limit("/a", DAY), limit("/b", 2 * DAY)]);
+        let after = ContentLimits::new(&[limit("/a", 3 * DAY), limit("/b", 2 * DAY), limit("/c", DAY)]);
         assert_eq!(after.stricter_ages(&before), BTreeSet::from([DAY, 3 * DAY]));
-        assert_eq!(limits(&[]).stricter_ages(&before), BTreeSet::new());
+        assert_eq!(ContentLimits::default().stricter_ages(&before), BTreeSet::new());
     }
 
     #[test]

@@ -1,12 +1,8 @@
-//! A registry for tests of the engine: one rule of each kind, a projection by line and one of whole files,
-//! and a class of files without old content.
-
-use std::time::Duration;
+//! A registry for tests of the engine: one rule of each kind, a projection by line and one of whole files.
 
 use super::projection::{ContentProjection, Keys};
 use super::registry::{Registry, Searchable};
-use super::retention::ContentLimit;
-use super::{Constraint, PathPattern, Rule};
+use super::{Constraint, Rule};
 use crate::model::Projection;
 use crate::path::TreePath;
 
@@ -31,8 +27,7 @@ pub fn registry() -> Registry {
         Rule::built_in("/agents/*/settings.json", Constraint::NotInSessions),
         Rule::built_in("/skills/**", Constraint::NotInSessions),
     ];
-    let off = ContentLimit { pattern: PathPattern::built_in("/off/**"), keep: Duration::ZERO };
-    Registry::new(1, rules, vec![first_word(), words(), status()], searchable).keeping(vec![off])
+    Registry::new(1, rules, vec![first_word(), words(), status()], searchable)
 }
 
 /// Returns the projection of [`FIRST_WORD`].

@@ -19,6 +19,11 @@ fn keeping(classes: &[(&str, u64)]) -> Retention {
     Retention { content: classes.iter().map(limit).collect(), ..Retention::default() }
 }
 
+/// Returns a retention that keeps no old content of files below `/off`.
+fn off() -> Retention {
+    keeping(&[("/off/**", 0)])
+}
+
 #[track_caller]
 fn assert_gone<T>(answer: Result<T, Error>) {
     let error = answer.err().unwrap();
@@ -54,7 +59,7 @@ async fn check(tree: &Tree) {
     }
 }
 
-/// Writes a file without history and one with it, in four commits.
+/// Writes a file of the class of [`off`] and one of no class, in four commits.
 async fn four_versions(tree: &Tree) {
     for n in 1..=4 {
         let ops = [write("/off/a", n.to_string()).with_parents(), write("/kept", n.to_string())];
@@ -67,7 +72,7 @@ async fn old_content_of_class_is_gone_and_listed() {
     for tree in Tree::both() {
         four_versions(&tree).await;
         let fs = tree.fs();
-        tree.retain(Retention::default()).await;
+        tree.retain(off()).await;
         assert_eq!(contents(fs, "/off/a", 1..=4).await, ["-", "-", "-", "4"]);
         assert_eq!(contents(fs, "/kept", 1..=4).await, ["1", "2", "3", "4"]);
         assert_eq!(commits(&history(fs, "/off/a").await.unwrap()), [4, 3, 2, 1], "versions are listed");
@@ -97,14 +102,14 @@ async fn version_of_class_without_history_is_gone() {
         let fs = tree.fs();
         let held = fs.open_version(fs.stat(&at("/off/a")).await.unwrap().version).await.unwrap();
         tree.commit(write("/off/a", "5")).await;
-        tree.retain(Retention::default()).await;
+        tree.retain(off()).await;
         assert_eq!(held.read_at(0, 10).await.unwrap(), "4", "it was opened before");
         let ino = fs.stat(&at("/off/a")).await.unwrap().ino;
         let open = |seq| fs.open_version(VersionId { seq: Seq(seq), ino });
         assert_gone(open(2).await);
         assert!(open(4).await.is_ok(), "held by the handle");
         drop(held);
-        tree.retain(Retention::default()).await;
+        tree.retain(off()).await;
         assert_gone(open(4).await);
         assert_eq!(open(5).await.unwrap().read_at(0, 10).await.unwrap(), "5");
     }
@@ -136,9 +141,9 @@ async fn class_that_is_set_later_searches_the_whole_log() {
     for tree in Tree::both() {
         four_versions(&tree).await;
         let fs = tree.fs();
-        tree.retain(Retention::default()).await;
+        tree.retain(off()).await;
         assert_eq!(contents(fs, "/kept", 1..=4).await, ["1", "2", "3", "4"]);
-        tree.retain(keeping(&[("/kept", 0)])).await;
+        tree.retain(keeping(&[("/off/**", 0), ("/kept", 0)])).await;
         assert_eq!(contents(fs, "/kept", 1..=4).await, ["-", "-", "-", "4"]);
         tree.commit(write("/kept", "5")).await;
         tree.retain(keeping(&[])).await;
@@ -157,13 +162,13 @@ async fn snapshot_and_open_view_hold_content() {
         }
         let view = past(fs, 7).await.unwrap();
         tree.commit(write("/off/a", "9")).await;
-        tree.retain(Retention::default()).await;
+        tree.retain(off()).await;
         assert_eq!(contents(fs, "/off/a", [3, 4, 5, 6, 7, 8, 9]).await, ["-", "4", "4", "-", "7", "-", "9"]);
         drop(view);
-        tree.retain(Retention::default()).await;
+        tree.retain(off()).await;
         assert_eq!(contents(fs, "/off/a", [5, 6, 7]).await, ["4", "-", "-"]);
         tree.commit(Op::drop_snapshot("s")).await;
-        tree.retain(Retention::default()).await;
+        tree.retain(off()).await;
         assert_eq!(contents(fs, "/off/a", [3, 4, 5, 6, 7, 8, 9]).await, ["-", "-", "-", "-", "-", "-", "9"]);
         check(&tree).await;
     }
@@ -175,7 +180,7 @@ async fn copy_and_restore_of_gone_content_fail() {
         four_versions(&tree).await;
         let fs = tree.fs();
         tree.commit(copy("/off/a", "/copied")).await;
-        tree.retain(Retention::default()).await;
+        tree.retain(off()).await;
         for from in ["/off/a", "/off"] {
             let op = Op::copy_tree(at(from), at("/new")).as_of(Seq(2));
             let error = fs.commit(Batch::new([op])).await.unwrap_err();
@@ -185,7 +190,7 @@ async fn copy_and_restore_of_gone_content_fail() {
         assert_eq!(fs.head().await.unwrap().seq, Seq(5), "nothing is changed");
         assert_eq!(text(fs, "/copied").await, "4", "its bytes are shared");
         tree.commit(write("/off/a", "6")).await;
-        tree.retain(Retention::default()).await;
+        tree.retain(off()).await;
         assert_eq!(text(fs, "/copied").await, "4");
         tree.commit(Op::copy(at("/kept"), at("/old")).as_of(Seq(2))).await;
         assert_eq!(text(fs, "/old").await, "2");
@@ -200,15 +205,15 @@ async fn most_generous_name_keeps_content() {
         let fs = tree.fs();
         tree.commit(link("/off/a", "/name")).await;
         tree.commit(write("/off/a", "6")).await;
-        tree.retain(Retention::default()).await;
+        tree.retain(off()).await;
         assert_eq!(contents(fs, "/off/a", 1..=6).await, ["1", "2", "3", "4", "4", "6"]);
         tree.commit(remove("/name", Remove::File)).await;
         tree.commit(write("/off/a", "8")).await;
-        tree.retain(Retention::default()).await;
+        tree.retain(off()).await;
         // Judged by the names when it was looked at, once.
         assert_eq!(contents(fs, "/off/a", [1, 6, 7, 8]).await, ["1", "-", "-", "8"]);
         tree.commit(rename("/kept", "/off/b")).await;
-        tree.retain(Retention::default()).await;
+        tree.retain(off()).await;
         assert_eq!(contents(fs, "/kept", 1..=4).await, ["1", "2", "3", "4"], "a rename changes nothing");
     }
 }
@@ -223,14 +228,14 @@ async fn removed_file_loses_its_last_content() {
         tree.commit(remove("/off/a", Remove::File)).await;
         tree.commit(remove("/off/dir", Remove::Tree)).await;
         for _ in 0..3 {
-            tree.retain(Retention::default()).await;
+            tree.retain(off()).await;
         }
         assert_eq!(contents(fs, "/off/a", [4, 5]).await, ["-", "-"]);
         assert_eq!(contents(fs, "/off/dir/b", [5, 6]).await, ["-", "-"]);
         assert_eq!(held.read_at(0, 10).await.unwrap(), "4", "an open file keeps its content");
         drop(held);
         for _ in 0..3 {
-            tree.retain(Retention::default()).await;
+            tree.retain(off()).await;
         }
         assert_eq!(contents(fs, "/off/a", [4, 5]).await, ["-", "-"]);
         check(&tree).await;
@@ -245,11 +250,11 @@ async fn appended_file_keeps_its_bytes() {
         for n in 2..=9 {
             tree.commit(append("/off/log", n.to_string())).await;
         }
-        tree.retain(Retention::default()).await;
+        tree.retain(off()).await;
         assert_eq!(text(fs, "/off/log").await, "123456789");
         assert_eq!(contents(fs, "/off/log", [5, 9]).await, ["-", "123456789"]);
         tree.commit(append("/off/log", "!")).await;
-        tree.retain(Retention::default()).await;
+        tree.retain(off()).await;
         assert_eq!(text(fs, "/off/log").await, "123456789!");
         check(&tree).await;
     }
@@ -262,13 +267,13 @@ async fn overlay_holds_the_content_below_it() {
     four_versions(&tree).await;
     let (lower, batch) = (LowerLayer { root: p("/"), as_of: Some(Seq(2)) }, Batch::new([]));
     StoredOverlay::create(&**account, "draft", &lower, &batch).await.unwrap();
-    tree.retain(Retention::default()).await;
+    tree.retain(off()).await;
     assert_eq!(contents(tree.fs(), "/off/a", 1..=4).await, ["-", "2", "-", "4"]);
     StoredOverlay::discard(&**account, "draft", &batch).await.unwrap();
-    tree.retain(Retention::default()).await;
+    tree.retain(off()).await;
     assert_eq!(contents(tree.fs(), "/off/a", 1..=4).await, ["-", "-", "-", "4"]);
     StoredOverlay::create(&**account, "late", &lower, &batch).await.unwrap();
-    tree.retain(Retention::default()).await;
+    tree.retain(off()).await;
     assert_eq!(content(tree.fs(), "/off/a", 2).await, None, "what is gone does not return");
     check(&tree).await;
 }
@@ -278,6 +283,7 @@ async fn content_is_removed_after_the_grace_period() {
     let [_, tree] = Tree::both();
     let Engine::Sqlite(account) = &tree.engine else { unreachable!() };
     let grace = Duration::from_secs(600);
+    account.set_retention(off()).await.unwrap();
     for n in 1..=4_u8 {
         tree.commit(write("/off/a", vec![n; 100_000]).with_parents()).await;
     }

@@ -164,10 +164,8 @@ fn quota_set_over_http_limits_the_next_write() {
 fn retention_is_set_as_a_whole() {
     let server = Server::start();
     let get = || call(&server, "retention/get", &json!({}));
-    let built_in = get()["built_in"].clone();
-    assert!(built_in.as_array().unwrap().contains(&json!({"pattern": "/.outbox/**", "keep_seconds": 0})));
     let nothing = json!({"ok": true, "age_seconds": null, "commits": null, "max_stored": null, "content": [],
-        "built_in": built_in, "oldest": 0, "oldest_time": null, "folded": 0, "held_by": null});
+        "oldest": 0, "oldest_time": null, "folded": 0, "held_by": null});
     assert_eq!(get(), nothing);
     let content = json!([{"pattern": "/logs/**", "keep_seconds": 86_400}]);
     let set =

@@ -27,8 +27,8 @@ impl MemoryFs {
     pub fn set_retention(&self, retention: Retention) -> Result<RetentionState> {
         retention.check()?;
         let mut state = self.write();
-        let limits = |set: &Retention| ContentLimits::new(&set.content, state.registry.content_limits());
-        let stricter = limits(&retention).stricter_ages(&limits(&state.retention));
+        let before = ContentLimits::new(&state.retention.content);
+        let stricter = ContentLimits::new(&retention.content).stricter_ages(&before);
         // Content that is now kept for less time is looked for in the whole log.
         state.searched.retain(|age, _| !stricter.contains(age));
         state.retention = retention;
@@ -72,7 +72,6 @@ impl State {
     fn retention_state(&self) -> RetentionState {
         RetentionState {
             set: self.retention.clone(),
-            built_in: self.registry.content_limits().to_vec(),
             oldest: self.oldest,
             oldest_time: self.info(self.oldest).map(|commit| commit.time),
             folded: Seq(0),
@@ -97,7 +96,7 @@ impl State {
     /// Ends old content of the files of path classes that keep less than the log does. What a snapshot or an
     /// open view shows stays.
     fn age_content(&mut self, now: Timestamp) {
-        let limits = ContentLimits::new(&self.retention.content, self.registry.content_limits());
+        let limits = ContentLimits::new(&self.retention.content);
         let ages = limits.ages();
         if ages.is_empty() {
             return;

@@ -21,13 +21,13 @@ pub(crate) struct Control {
     pub(crate) rules: Arc<Rules>,
     /// Retention as it was set.
     pub(crate) retention: Arc<Retention>,
-    /// Content limits, with those of the registry.
+    /// Content limits of the retention.
     pub(crate) limits: Arc<ContentLimits>,
 }
 
 impl Control {
-    fn new(version: u64, rules: Rules, retention: Retention, registry: &Registry) -> Self {
-        let limits = Arc::new(ContentLimits::new(&retention.content, registry.content_limits()));
+    fn new(version: u64, rules: Rules, retention: Retention) -> Self {
+        let limits = Arc::new(ContentLimits::new(&retention.content));
         Self { version, rules: Arc::new(rules), retention: Arc::new(retention), limits }
     }
 }
@@ -44,7 +44,7 @@ pub(crate) struct ControlCache {
 impl ControlCache {
     /// Returns the state of a tree for which nothing was set.
     pub(crate) fn new(registry: Registry) -> Self {
-        let last = Control::new(0, registry.rules().clone(), Retention::default(), &registry);
+        let last = Control::new(0, registry.rules().clone(), Retention::default());
         Self { registry, last: Mutex::new(last), judgements: Judgements::default() }
     }
 
@@ -67,7 +67,7 @@ impl ControlCache {
         }
         // Read without the lock: readers need not wait for each other.
         let (rules, retention) = (read_rules(conn, &self.registry)?, retention::get(conn)?);
-        let read = Control::new(version, rules, retention, &self.registry);
+        let read = Control::new(version, rules, retention);
         let mut known = lock(&self.last);
         // A transaction on an older state may get here later.
         if known.version < version {

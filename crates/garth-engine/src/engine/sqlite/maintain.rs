@@ -113,10 +113,8 @@ impl AccountStore for SqliteFs {
     }
 
     async fn retention(&self) -> Result<RetentionState> {
-        let (registry, fs) = (self.inner.control.registry().clone(), self.whole());
-        self.whole()
-            .reading(&(), move |view, ()| set_retention::state(view, &registry, &fs.open_pasts()))
-            .await
+        let fs = self.whole();
+        self.whole().reading(&(), move |view, ()| set_retention::state(view, &fs.open_pasts())).await
     }
 
     async fn set_retention(&self, retention: Retention) -> Result<RetentionState> {

@@ -60,7 +60,8 @@ mod tests {
     use crate::fs::{AccountStore as _, FileSystem as _};
     use crate::model::{At, Batch, Op, Timestamp};
     use crate::path::TreePath;
-    use crate::rule::retention::Retention;
+    use crate::rule::PathPattern;
+    use crate::rule::retention::{ContentLimit, Retention};
     use crate::runtime::{Limits, Runtime};
 
     #[test]
@@ -73,8 +74,11 @@ mod tests {
         for n in 0..1100 {
             block_on(fs.commit(Batch::new([Op::write(path.clone(), format!("{n}"))]).visible())).unwrap();
         }
-        let next = block_on(fs.collect_next()).unwrap();
-        assert_eq!(next, Some(runtime.env().now().plus_seconds(600)), "search for old content");
+        let next = || block_on(fs.collect_next()).unwrap();
+        assert_eq!(next(), None, "everything is kept");
+        let off = ContentLimit { pattern: PathPattern::parse("/a").unwrap(), keep: Duration::ZERO };
+        block_on(fs.set_retention(Retention { content: vec![off], ..Retention::default() })).unwrap();
+        assert_eq!(next(), Some(runtime.env().now().plus_seconds(600)), "search for old content");
         let retention = Retention { commits: Some(50), ..Retention::default() };
         block_on(fs.set_retention(retention)).unwrap();
         let mut folded = 0;

@@ -378,6 +378,8 @@ mod tests {
     use crate::error::ErrorKind;
     use crate::fs::{AccountStore as _, FileSystem as _};
     use crate::model::{At, Batch, ByteRange, Moment, Op, Seq};
+    use crate::rule::PathPattern;
+    use crate::rule::retention::{ContentLimit, Retention};
     use crate::runtime::failpoint::Failure;
 
     const GRACE: Duration = Duration::from_secs(600);
@@ -398,6 +400,8 @@ mod tests {
         let (env, clock) = Env::manual(Timestamp(1_700_000_000_000_000_000));
         let folder = tempfile::tempdir().unwrap();
         let fs = SqliteFs::open(folder.path(), env, crate::rule::sample::registry()).unwrap();
+        let off = ContentLimit { pattern: PathPattern::parse("/off/**").unwrap(), keep: Duration::ZERO };
+        block_on(fs.set_retention(Retention { content: vec![off], ..Retention::default() })).unwrap();
         for n in 0..10 {
             let mut ops = vec![Op::write(at("/off/a"), format!("a{n}")).with_parents()];
             ops.extend((n == 0).then(|| Op::write(at("/off/d/b"), "b").with_parents()));

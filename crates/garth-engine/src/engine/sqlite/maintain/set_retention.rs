@@ -15,9 +15,8 @@ use crate::sqlite::DbResult;
 /// Sets the retention. `gc` then searches the log again for old content of the ages that end more than
 /// before.
 pub(crate) fn set(conn: &Connection, registry: &Registry, to: &Retention) -> DbResult<()> {
-    let limits = |set: &Retention| ContentLimits::new(&set.content, registry.content_limits());
-    let (before, after) = (limits(&retention::get(conn)?), limits(to));
-    for age in after.stricter_ages(&before) {
+    let before = ContentLimits::new(&retention::get(conn)?.content);
+    for age in ContentLimits::new(&to.content).stricter_ages(&before) {
         retention::search_again(conn, age)?;
     }
     retention::put(conn, to)?;
@@ -26,7 +25,7 @@ pub(crate) fn set(conn: &Connection, registry: &Registry, to: &Retention) -> DbR
 
 /// Returns the retention, and how far the past is gone. `open` are the commits whose states views of this
 /// process show.
-pub(crate) fn state(view: &ReadView<'_>, registry: &Registry, open: &[u64]) -> DbResult<RetentionState> {
+pub(crate) fn state(view: &ReadView<'_>, open: &[u64]) -> DbResult<RetentionState> {
     let (conn, now) = (view.conn, Timestamp(view.time));
     let head = head::get(conn)?;
     let set = retention::get(conn)?;
@@ -41,7 +40,6 @@ pub(crate) fn state(view: &ReadView<'_>, registry: &Registry, open: &[u64]) -> D
     let read = holds::first_read(conn, open, now)?.filter(|seq| *seq < head.oldest);
     Ok(RetentionState {
         set,
-        built_in: registry.content_limits().to_vec(),
         oldest: Seq(head.oldest),
         oldest_time,
         folded: Seq(head.folded),
@@ -71,7 +69,6 @@ mod tests {
         let fs = open();
         let state = block_on(fs.retention()).unwrap();
         assert_eq!((state.set, state.oldest, state.oldest_time), (Retention::default(), Seq(0), None));
-        assert_eq!(state.built_in.len(), 1, "that of the registry");
         let day = Duration::from_secs(86_400);
         let limit = ContentLimit { pattern: PathPattern::parse("/notes/**").unwrap(), keep: day };
         let set = Retention {
@@ -91,11 +88,9 @@ mod tests {
             control.unwrap()
         };
         let note = TreePath::parse("/notes/a").unwrap();
-        let off = TreePath::parse("/off/a").unwrap();
         let control = in_force(&fs);
         assert_eq!(*control.retention, set);
         assert_eq!(control.limits.keep_of([&note]), Keep::For(day));
-        assert_eq!(control.limits.keep_of([&off]), Keep::For(Duration::ZERO));
         drop(fs);
         let fs = open();
         assert_eq!(block_on(fs.retention()).unwrap().set, set);

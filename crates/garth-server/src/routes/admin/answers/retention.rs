@@ -20,8 +20,6 @@ pub(crate) struct RetentionAnswer {
     max_stored: Option<u64>,
     /// Limits on old content that are set, by path class.
     content: Vec<ContentLimitItem>,
-    /// Limits on old content that every account has. One that is set replaces that of its pattern.
-    built_in: Vec<ContentLimitItem>,
     /// Sequence number of the first commit whose state is readable; 0 if all are.
     oldest: u64,
     /// Time of that commit; RFC 3339. `null` for 0.
@@ -79,7 +77,6 @@ impl RetentionAnswer {
             commits: state.set.commits,
             max_stored: state.set.stored,
             content: state.set.content.iter().map(ContentLimitItem::of).collect(),
-            built_in: state.built_in.iter().map(ContentLimitItem::of).collect(),
             oldest: state.oldest.0,
             oldest_time: state.oldest_time.map(Timestamp::to_rfc3339),
             folded: state.folded.0,
@@ -182,7 +179,6 @@ mod tests {
     fn retention_is_answered_with_its_effect() {
         let state = |set, held_by| RetentionState {
             set,
-            built_in: Vec::new(),
             oldest: Seq(3),
             oldest_time: Some(Timestamp(0)),
             folded: Seq(2),
@@ -197,7 +193,7 @@ mod tests {
         assert_eq!(
             to_value(RetentionAnswer::of(state(set, Some(Hold::Fork { id: "draft".to_owned() })))).unwrap(),
             json!({"ok": true, "age_seconds": null, "commits": 9, "max_stored": 7,
-                "content": [{"pattern": "/a/**", "keep_seconds": 5}], "built_in": [], "oldest": 3,
+                "content": [{"pattern": "/a/**", "keep_seconds": 5}], "oldest": 3,
                 "oldest_time": Timestamp(0).to_rfc3339(), "folded": 2,
                 "held_by": {"kind": "overlay", "name": "draft"}})
         );
