@@ -8,7 +8,7 @@ use garth_engine::AccountStore;
 use super::answers::retention::UsageAnswer;
 use super::commits::account_of;
 use crate::errors::Refusal;
-use crate::fields::{fields, string_of, tree_path};
+use crate::fields::{fields, path_field, string_of};
 use crate::routes::call::Call;
 use crate::routes::respond::Json;
 
@@ -25,7 +25,7 @@ pub(in crate::routes) async fn usage(
     call: &Call<'_>,
     fields: UsageFields<'_>,
 ) -> Result<Json<UsageAnswer>, Refusal> {
-    let (tree, path) = (Arc::clone(account), tree_path(&fields.path)?);
+    let (tree, path) = (Arc::clone(account), path_field("path", &fields.path)?);
     let account = account_of(call)?;
     let usage = call.maintenance.run(&account, async move { tree.usage(&path).await }).await?;
     Json::of(&UsageAnswer::of(&usage))

@@ -368,7 +368,7 @@ mod tests {
     use super::*;
     use crate::engine::sqlite::tables::past_leases;
     use crate::env::Env;
-    use crate::fs::{AccountStore as _, FileSystem as _, OpenFile as _};
+    use crate::fs::{AccountStore as _, FileSystem as _};
     use crate::model::{At, Batch, Op};
     use crate::path::TreePath;
     use crate::rule::retention::Retention;

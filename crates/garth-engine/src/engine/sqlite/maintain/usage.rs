@@ -307,11 +307,8 @@ mod tests {
 
     /// Returns the live and earlier bytes of the children, in units of 10,000: rows do not show.
     fn shown(usage: &StoredUsage) -> Vec<(&str, u64, u64)> {
-        let child = |child| {
-            let PathUsage { path, live, history } = child;
-            (path.as_str(), live / 10_000, history / 10_000)
-        };
-        usage.paths.iter().map(child).collect()
+        let children = usage.paths.iter();
+        children.map(|child| (child.path.as_str(), child.live / 10_000, child.history / 10_000)).collect()
     }
 
     #[test]
