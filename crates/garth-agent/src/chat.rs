@@ -88,7 +88,8 @@ impl Standing {
             Some(entry) => return Ok(judge(&entry)),
             None => {}
         }
-        // A deleted chat keeps its owner: its files can be read in the past of the name.
+        // A deleted chat keeps its owner: its files can be read in the past of the name, as long as that is
+        // stored.
         let history = match raw.history(&At::from(chat), &HistoryPage::default()).await {
             Err(error) if error.is_absent() || error.is(ErrorKind::Unsupported) => return Ok(Self::Open),
             history => history?,

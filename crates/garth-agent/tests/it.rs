@@ -44,6 +44,7 @@ mod it {
     mod reset;
     mod reset_due;
     mod reset_memory;
+    mod retention;
     mod retractions_judged;
     mod rules;
     mod rules_lines;

@@ -86,7 +86,8 @@ impl App {
         self.env = self.env.clone().computing_within(ComputeLimits { threads, queued, steps });
         let builder = data_folder::builder().env(self.env.clone()).open_trees(storage.open_trees);
         let builder = builder.idle_connections(storage.idle_connections).read_time(storage.read_time);
-        self.builder = builder.writer_threads(storage.writer_threads).reader_threads(storage.reader_threads);
+        let builder = builder.writer_threads(storage.writer_threads).reader_threads(storage.reader_threads);
+        self.builder = builder.collecting(storage.collecting);
     }
 
     /// Returns the path of the data folder, whether it exists or not.

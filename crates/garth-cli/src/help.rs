@@ -21,7 +21,10 @@ pub(crate) const GROUPS: [(&str, &[&str]); 6] = [
     ("Memory", &["remember", "recall", "forget", "search", "memory", "daily", "eval"]),
     ("Agents", &["agent", "session", "context", "chat", "skill", "media", "kv"]),
     ("Server", &["serve", "mcp", "health", "account", "key", "rule", "quota", "outbox", "config"]),
-    ("Storage", &["status", "backup", "fsck", "gc", "repair", "reindex", "completions"]),
+    (
+        "Storage",
+        &["status", "usage", "retention", "backup", "fsck", "gc", "repair", "reindex", "completions"],
+    ),
 ];
 
 /// Columns of the first screen.
@@ -34,7 +37,7 @@ Options:
   --agent <NAME>    Agent, recorded as author of commits [env: GARTH_AGENT] [default: default]
   --user <NAME>     User that the agent serves [env: GARTH_USER]
   --json            Print JSON: one object, or one object a line
-  --help            Print help; so does -h, except in ls, du, tree and grep
+  --help            Print help; so does -h, except in ls, du, usage, tree, grep
   -V, --version     Print the version
 
 Exit codes: 0 success, 1 failure, 2 usage, 3 not found, 4 conflict, 5 access denied,

@@ -41,6 +41,7 @@ mod recall;
 mod remember;
 mod repair;
 mod restore;
+mod retention;
 mod rm;
 mod rule;
 mod search;
@@ -54,6 +55,7 @@ mod stat;
 mod status;
 mod touch;
 mod tree;
+mod usage;
 mod watch;
 mod write;
 
@@ -110,6 +112,7 @@ pub(crate) enum Verb {
     Snapshot(snapshot::Snapshot),
     Overlay(overlay::Overlay),
     Quota(quota::Quota),
+    Retention(retention::Retention),
     Find(find::Find),
     Glob(glob::Glob),
     Grep(grep::Grep),
@@ -119,6 +122,7 @@ pub(crate) enum Verb {
     Remember(remember::Remember),
     Forget(remember::Forget),
     Du(du::Du),
+    Usage(usage::Usage),
     Import(import::Import),
     Export(export::Export),
     Backup(backup::Backup),
@@ -178,6 +182,7 @@ impl Verb {
             Self::Snapshot(verb) => verb.run(app).await,
             Self::Overlay(verb) => verb.run(app).await,
             Self::Quota(verb) => verb.run(app).await,
+            Self::Retention(verb) => verb.run(app).await,
             Self::Find(verb) => verb.run(app).await,
             Self::Glob(verb) => verb.run(app).await,
             Self::Grep(verb) => verb.run(app).await,
@@ -187,6 +192,7 @@ impl Verb {
             Self::Remember(verb) => verb.run(app).await,
             Self::Forget(verb) => verb.run(app).await,
             Self::Du(verb) => verb.run(app).await,
+            Self::Usage(verb) => verb.run(app).await,
             Self::Import(verb) => verb.run(app).await,
             Self::Export(verb) => verb.run(app).await,
             Self::Backup(verb) => verb.run(app).await,

@@ -29,6 +29,7 @@ mod it {
     mod reading;
     mod remember;
     mod repair;
+    mod retention;
     mod rule;
     mod serve;
     mod serve_check;

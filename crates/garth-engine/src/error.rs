@@ -379,6 +379,21 @@ impl Error {
         Self::new(ErrorKind::InvalidArgument, message)
     }
 
+    /// Returns the error for a part of the past that is no longer stored. `oldest` is the first commit whose
+    /// state is readable.
+    pub(crate) fn gone(oldest: u64) -> Self {
+        let message = format!(
+            "the past before sequence number {oldest} is no longer stored; ask for {oldest} or later"
+        );
+        Self::new(ErrorKind::Gone, message)
+    }
+
+    /// Returns the error for old content that the path class of its file no longer keeps.
+    pub(crate) fn content_gone() -> Self {
+        let message = "this old content is no longer stored: the retention of its path class keeps less";
+        Self::new(ErrorKind::Gone, message)
+    }
+
     pub(crate) fn no_such_offset() -> Self {
         Self::new(ErrorKind::NoSuchOffset, "no data follows this offset")
     }

@@ -9,6 +9,7 @@
 mod capabilities;
 pub(crate) mod ext;
 mod filesystem;
+pub(crate) mod forks;
 mod handle;
 pub mod lower;
 pub mod resolve;

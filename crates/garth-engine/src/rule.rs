@@ -17,6 +17,7 @@ mod path_pattern;
 pub mod projection;
 pub mod quota;
 pub mod registry;
+pub mod retention;
 #[cfg(debug_assertions)]
 #[doc(hidden)]
 pub mod sample;

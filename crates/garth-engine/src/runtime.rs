@@ -38,6 +38,8 @@ pub(crate) struct Limits {
     pub(crate) idle_connections: usize,
     /// Open connections, idle or not.
     pub(crate) open_connections: usize,
+    /// True if open accounts are collected in the background.
+    pub(crate) collecting: bool,
 }
 
 /// Interval of the timer, which looks at leases.
@@ -61,6 +63,7 @@ impl Default for Limits {
             read_time: Duration::from_secs(10),
             idle_connections: 64,
             open_connections: 256,
+            collecting: false,
         }
     }
 }
@@ -85,6 +88,7 @@ struct Inner {
     maintainers: Executor,
     deleter: Executor,
     read_time: Duration,
+    collecting: bool,
     timer: Ticker,
     maintenance: Arc<Permits>,
     watch: Ticker,
@@ -110,6 +114,7 @@ impl Runtime {
             // One after another: two at once would not end sooner on one disk.
             deleter: Executor::new("garth-deleter", 1),
             read_time: limits.read_time,
+            collecting: limits.collecting,
             timer: Ticker::new("garth-timer", MINUTE),
             // The other half stays free for commits.
             maintenance: Permits::new(limits.writer_threads / 2),
@@ -196,6 +201,11 @@ impl Runtime {
 
     pub(crate) fn read_time(&self) -> Duration {
         self.inner.read_time
+    }
+
+    /// Returns true if open accounts are collected in the background.
+    pub(crate) fn collects(&self) -> bool {
+        self.inner.collecting
     }
 
     /// Returns the timer that runs once a minute.

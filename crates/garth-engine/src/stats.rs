@@ -47,6 +47,8 @@ pub struct HomeStats {
     pub uploads: UploadStats,
     /// Accounts whose tree is open.
     pub open_accounts: u64,
+    /// Their stored bytes, as of the last minute.
+    pub stored_bytes: u64,
     /// Open connections to databases, and pack files open for reading.
     pub connections: u64,
     /// Idle ones among them.
@@ -272,6 +274,7 @@ pub(crate) struct Counters {
     pub(crate) uploads_finished: Count,
     pub(crate) upload_bytes: Count,
     pub(crate) open_accounts: Count,
+    pub(crate) stored_bytes: Count,
 }
 
 impl Default for Counters {
@@ -294,6 +297,7 @@ impl Default for Counters {
             uploads_finished: Count::default(),
             upload_bytes: Count::default(),
             open_accounts: Count::default(),
+            stored_bytes: Count::default(),
         }
     }
 }
@@ -326,6 +330,7 @@ impl Counters {
             bytes: self.upload_bytes.get(),
         };
         stats.open_accounts = self.open_accounts.get();
+        stats.stored_bytes = self.stored_bytes.get();
     }
 }
 

@@ -5,9 +5,11 @@
 
 mod it {
     mod collecting;
+    mod content_limits;
     mod contract;
     mod control;
     mod cuts;
+    mod folding;
     mod gates;
     mod home;
     mod host;
@@ -27,9 +29,11 @@ mod it {
     mod overlay_stored;
     mod quotas;
     mod registry;
+    mod retention;
     mod searching;
     mod specs;
     mod sqlite;
     mod stacked;
     mod stats;
+    mod stored_bytes;
 }

@@ -57,6 +57,7 @@ pub(crate) struct Storage {
     pub(crate) writer_threads: usize,
     pub(crate) reader_threads: usize,
     pub(crate) read_time: Duration,
+    pub(crate) collecting: bool,
     pub(crate) compute_threads: usize,
     pub(crate) compute_queue: usize,
     pub(crate) compute_steps: u64,

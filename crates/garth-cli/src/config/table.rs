@@ -275,6 +275,14 @@ fn storage() -> Vec<Setting> {
             |settings, value| settings.storage.read_time = Duration::from_millis(value.number()),
         ),
         own(
+            "collecting",
+            Kind::Flag,
+            "true",
+            "Collects open accounts in the background, as `garth gc` does: what is expired, unused, or past \
+             the retention of its account.",
+            |settings, value| settings.storage.collecting = value.flag(),
+        ),
+        own(
             "compute_threads",
             threads,
             "8",
@@ -339,7 +347,9 @@ mod tests {
     fn defaults_of_storage_are_those_of_the_engine() {
         let default = |key: &str| find(key).unwrap().default.clone().unwrap();
         let engine = format!("{:?}", crate::data_folder::builder());
-        for key in ["open_trees", "idle_connections", "writer_threads", "reader_threads", "read_time"] {
+        for key in
+            ["open_trees", "idle_connections", "writer_threads", "reader_threads", "read_time", "collecting"]
+        {
             assert!(engine.contains(&format!("{key}: {}", default(key))), "{key}: {engine}");
         }
         assert_eq!(default("compute_threads"), ComputeLimits::default().threads.to_string());

@@ -131,9 +131,15 @@ impl Log {
                 app.out.item(&version_json(version), version_text(version))?;
                 if self.shows_patches() {
                     // From the commit, because the file may have had another path then.
-                    let mut commit = fs.changes_of(version.id.seq).await?;
-                    commit.changes.retain(|change| change.ino == version.id.ino);
-                    show_patches_of(app, &self.form, &commit, fs).await?;
+                    match fs.changes_of(version.id.seq).await {
+                        Ok(mut commit) => {
+                            commit.changes.retain(|change| change.ino == version.id.ino);
+                            show_patches_of(app, &self.form, &commit, fs).await?;
+                        }
+                        // The oldest version: the state before it is no longer stored.
+                        Err(error) if error.is(ErrorKind::Gone) => {}
+                        Err(error) => return Err(error.into()),
+                    }
                 }
                 left -= 1;
             }

@@ -40,13 +40,15 @@ pub(crate) struct Fsck {
     accounts: Accounts,
 }
 
-/// Remove expired entries, abandoned uploads and unreferenced content; merge small extents
+/// Remove expired entries, unused content and the past that retention ends; merge small extents
 ///
-/// Versions, snapshots and open files stay. Unused content is removed by the first run after the grace
-/// period; so is an upload that no commit has used, which is kept for at least 2m. With --json, prints one
-/// object per account: account, dry_run, expired, staged, versions, merged, chunks, bytes, packs, freed,
-/// waiting, waiting_bytes; with --dry-run unnamed (the number of files whose versions would be removed) in
-/// place of versions and merged.
+/// Snapshots, overlays and open files keep the states that they need. Unused content is removed by the first
+/// run after the grace period; so is the past, and an upload that no commit has used, which is kept for at
+/// least 2m. With --json, prints one object per account: account, dry_run, expired, staged, versions, merged,
+/// chunks, bytes, packs, freed, waiting, waiting_bytes, folded (commits that left the log), contents (old
+/// contents of files that can no longer be read), oldest (the first commit whose state can be read, 0 for
+/// all); with --dry-run unnamed (the number of files whose versions would be removed) in place of versions,
+/// merged and contents.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  garth gc --dry-run\n  garth gc --all")]
 pub(crate) struct Gc {
@@ -136,7 +138,7 @@ impl Gc {
 
 fn collected(account: &str, report: &Collected) -> String {
     let text = format!(
-        "{}: removed {}, {}, {}, {} ({}), {}; merged {}; gave back {}",
+        "{}: removed {}, {}, {}, {} ({}), {}, {}; merged {}; gave back {}",
         escaped(account),
         counted(report.expired, "expired name", "expired names"),
         counted(report.staged, "upload", "uploads"),
@@ -144,15 +146,16 @@ fn collected(account: &str, report: &Collected) -> String {
         counted(report.chunks, "chunk", "chunks"),
         HumanBytes(report.bytes),
         counted(report.packs, "pack file", "pack files"),
+        counted(report.folded, "commit", "commits"),
         counted(report.merged, "extent", "extents"),
         HumanBytes(report.freed),
     );
-    text + &waiting(report.waiting, report.waiting_bytes)
+    text + &waiting(report.waiting, report.waiting_bytes) + &oldest(report.oldest)
 }
 
 fn would_collect(account: &str, report: &Collectable) -> String {
     let text = format!(
-        "{}: would remove {}, {}, writes to {}, {} ({}), {}; would give back {}",
+        "{}: would remove {}, {}, writes to {}, {} ({}), {}, {}; would give back {}",
         escaped(account),
         counted(report.expired, "expired name", "expired names"),
         counted(report.staged, "upload", "uploads"),
@@ -160,9 +163,17 @@ fn would_collect(account: &str, report: &Collectable) -> String {
         counted(report.chunks, "chunk", "chunks"),
         HumanBytes(report.bytes),
         counted(report.packs, "pack file", "pack files"),
+        counted(report.folded, "commit", "commits"),
         HumanBytes(report.freed),
     );
-    text + &waiting(report.waiting, report.waiting_bytes)
+    text + &waiting(report.waiting, report.waiting_bytes) + &oldest(report.oldest)
+}
+
+fn oldest(oldest: u64) -> String {
+    match oldest {
+        0 => String::new(),
+        oldest => format!("; the past begins at {oldest}"),
+    }
 }
 
 fn waiting(files: u64, bytes: u64) -> String {

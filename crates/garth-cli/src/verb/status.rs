@@ -39,8 +39,9 @@ const PATIENCE: Duration = Duration::from_millis(300);
 /// checks the stored data.
 ///
 /// With --json, prints one object: data, accounts, account, seq, time, bytes, packs, agents, users, chats,
-/// keys, quotas, agent, user, waiting_events, failed_events, next_job, broken_memories, server, version.
-/// Each count is an object: count, and more (true if it is higher).
+/// keys, quotas, oldest (the first commit whose state is readable; 0 if all are), max_stored (the limit on
+/// the stored bytes, or null), agent, user, waiting_events, failed_events, next_job, broken_memories, server,
+/// version. Each count is an object: count, and more (true if it is higher).
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth status")]
 pub(crate) struct Status {}
@@ -80,6 +81,7 @@ impl Status {
         let packs = Counted { count: packs, more: more_packs };
         let keys = home.count_keys(&KeyOwner::named(&name)).await?;
         let quotas = account.quotas().await?.len();
+        let retention = account.retention().await?;
         let dirs = async |dir: &str| directories_in(&*account, dir).await;
         let (agents, users, chats) = (dirs("/agents").await?, dirs("/users").await?, dirs("/chats").await?);
         let attention = Attention::of(app, &*account).await?;
@@ -89,15 +91,20 @@ impl Status {
             "data": home.place(), "accounts": accounts.json(), "account": name,
             "seq": head.seq, "time": (head.seq.0 > 0).then_some(&time), "bytes": bytes, "packs": packs.json(),
             "agents": agents.json(), "users": users.json(), "chats": chats.json(), "keys": keys,
-            "quotas": quotas, "agent": app.global.agent, "user": user, "server": server,
+            "quotas": quotas, "oldest": retention.oldest, "max_stored": retention.set.stored,
+            "agent": app.global.agent, "user": user, "server": server,
             "version": env!("CARGO_PKG_VERSION"),
         });
         attention.add_to(&mut json);
         let last =
             if head.seq.0 > 0 { format!(", the last at {}", seconds(head.time)) } else { String::new() };
         let packs = if packs.count > 0 { format!(", {} pack files", packs.text()) } else { String::new() };
+        let oldest = match retention.oldest.0 {
+            0 => String::new(),
+            oldest => format!("; readable from {oldest} on"),
+        };
         let text = format!(
-            "data       {}\naccount    {} (1 of {})\ncommits    {}{last}\nsize       {}{packs}\n\
+            "data       {}\naccount    {} (1 of {})\ncommits    {}{last}{oldest}\nsize       {}{packs}\n\
              contents   {} agents, {} users, {} chats\naccess     {keys} API keys, {quotas} quotas\nagent      {}\n\
              user       {}\nserver     {}\noutbox     {} waiting events\nattention  {}",
             escaped(&home.place()),

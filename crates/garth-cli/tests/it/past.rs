@@ -1,5 +1,10 @@
 //! The past: versions, times, restoring.
 
+use std::time::Duration;
+
+use garth_engine::AccountStore as _;
+use garth_engine::rule::retention::Retention;
+
 use super::garth::{Garth, column, string};
 
 /// Writes a file twice. Returns both versions.
@@ -48,6 +53,37 @@ fn at_accepts_every_kind_of_time() {
     garth.fails(2, &["cat", path, "--at", "2026-02-30"]);
     garth.fails(3, &["cat", path, "--at", "999999"]);
     garth.fails(2, &["cat", path, "--at", "99999999999999999999999"]);
+}
+
+#[test]
+fn gone_state_exits_with_3() {
+    let (garth, first, _) = twice();
+    let path = "/notes/plan.md";
+    garth.write("/old", "from before\n");
+    for number in 0..5 {
+        garth.write(path, &format!("{number}\n"));
+    }
+    let last = garth.seq();
+    let data = garth_engine::DataDir::builder(garth_agent::registry()).open(&garth.data()).unwrap();
+    futures::executor::block_on(async {
+        let account = data.account("default").await.unwrap();
+        account.set_retention(Retention { commits: Some(2), ..Retention::default() }).await.unwrap();
+        account.gc(Duration::ZERO).await.unwrap();
+    });
+    drop(data);
+    let oldest = last - 2;
+    for at in [(oldest - 1).to_string(), first, "1h".to_owned()] {
+        let said = garth.fails(3, &["cat", path, "--at", &at]);
+        assert!(said.contains(&format!("ask for {oldest} or later")), "{said}");
+    }
+    garth.fails(3, &["diff", path, "--from", &(oldest - 1).to_string()]);
+    assert_eq!(garth.ok(&["cat", path, "--at", &oldest.to_string()]), "2\n");
+    assert_eq!(garth.ok(&["cat", "/old", "--at", &oldest.to_string()]), "from before\n");
+    assert_eq!(garth.lines(&["log"]).len(), 2, "the commits after the oldest state");
+    assert_eq!(garth.lines(&["log", path]).len(), 3, "and its version");
+    assert_eq!(garth.lines(&["log", "/old"]).len(), 1);
+    let patches = garth.ok(&["log", "-p", path]);
+    assert!(patches.contains("\n+3\n") && !patches.contains("\n+2\n"), "{patches}");
 }
 
 #[test]

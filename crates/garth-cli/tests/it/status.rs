@@ -14,6 +14,7 @@ fn status_counts_contents_and_names_what_waits() {
     garth.ok(&["memory", "put", "--user", "alice", "profile", "Alice."]);
     garth.ok(&["key", "create", "--label", "laptop"]);
     garth.ok(&["quota", "set", "/", "--max-bytes", "1G"]);
+    garth.ok(&["retention", "set", "--max-stored", "1G"]);
     let status = garth.json(&["status"]);
     let one = json!({"count": 1, "more": false});
     for (name, value) in [
@@ -23,6 +24,8 @@ fn status_counts_contents_and_names_what_waits() {
         ("waiting_events", &one),
         ("keys", &json!(1)),
         ("quotas", &json!(1)),
+        ("oldest", &json!(0)),
+        ("max_stored", &json!(1 << 30)),
         ("seq", &json!(garth.seq())),
         ("failed_events", &json!({"count": 0, "more": false})),
     ] {

@@ -57,6 +57,7 @@ pub struct DataDirBuilder {
     reader_threads: usize,
     read_time: Duration,
     idle_connections: usize,
+    collecting: bool,
 }
 
 impl DataDir {
@@ -86,6 +87,7 @@ impl DataDirBuilder {
             reader_threads: Limits::default().reader_threads,
             read_time: Limits::default().read_time,
             idle_connections: IDLE_CONNECTIONS,
+            collecting: true,
         }
     }
 
@@ -128,6 +130,13 @@ impl DataDirBuilder {
         Self { idle_connections: limit.max(1), ..self }
     }
 
+    /// Sets whether open accounts are collected in the background, about once a minute if anything is due: as
+    /// [`AccountStore::gc`](crate::AccountStore::gc) does, at a pace that leaves commits most of the writer's
+    /// time. Default: yes.
+    pub fn collecting(self, collecting: bool) -> Self {
+        Self { collecting, ..self }
+    }
+
     /// Opens the data folder. Blocks: a program calls it once, at its start. Creates missing folders above it
     /// as well, with mode 0700.
     ///
@@ -147,6 +156,7 @@ impl DataDirBuilder {
             read_time: self.read_time,
             idle_connections: self.idle_connections.min(open),
             open_connections: open,
+            collecting: self.collecting,
         };
         let runtime = Runtime::with_limits(self.env, limits);
         Ok(DataDir::new(Folder::open(folder, runtime, self.registry, self.open_trees)?))

@@ -15,6 +15,7 @@ mod judged;
 mod log;
 mod ops;
 mod quota;
+mod retention;
 mod scratch;
 mod search;
 mod state;
@@ -81,6 +82,7 @@ impl View<'_> {
 
     fn fetch(&mut self, at: &At, range: ByteRange) -> Result<(Entry, Bytes)> {
         let ino = self.file(at)?;
+        self.check_content(at, ino)?;
         let content = &self.get(ino).content;
         let length = content.size().saturating_sub(range.offset).min(range.length);
         let bytes = match usize::try_from(length) {
@@ -229,42 +231,54 @@ impl FileSystem for MemoryFs {
     }
 
     async fn hold(&self, at: &At) -> Result<Arc<dyn OpenNode>> {
-        let node = self.read_view(|view| {
+        let (node, is_gone) = self.read_view(|view| {
             let ino = view.find(at)?;
-            Ok(view.get(ino).clone())
+            Ok((view.get(ino).clone(), view.state.is_content_gone(ino, view.seq)))
         })?;
         Ok(match self.past {
             None => Arc::new(Handle::open(self, node.ino)),
-            Some(_) => Arc::new(VersionHandle(Arc::new(node))),
+            Some(_) => Arc::new(VersionHandle { node: Arc::new(node), is_gone, _hold: self.hold.clone() }),
         })
     }
 
     async fn open(&self, at: &At) -> Result<Arc<dyn OpenFile>> {
-        let node = self.read_view(|view| {
+        let (node, is_gone) = self.read_view(|view| {
             let ino = view.file(at)?;
-            Ok(view.get(ino).clone())
+            Ok((view.get(ino).clone(), view.state.is_content_gone(ino, view.seq)))
         })?;
         Ok(match self.past {
             None => Arc::new(Handle::open(self, node.ino)),
-            Some(_) => Arc::new(VersionHandle(Arc::new(node))),
+            Some(_) => Arc::new(VersionHandle { node: Arc::new(node), is_gone, _hold: self.hold.clone() }),
         })
     }
 
     async fn open_version(&self, version: VersionId) -> Result<Arc<dyn OpenFile>> {
         self.read_view(|view| {
+            view.check_history()?;
             let node = view.state.nodes.get(&version.ino).and_then(|versions| versions.exactly(version.seq));
             // The version must have been visible to this view when it was current: the caller gives its id.
-            let shown = version.seq <= view.seq && view.is_shown(version.ino, version.seq);
+            let shown = version.seq <= view.seq
+                && view.state.is_kept(version.ino, version.seq)
+                && view.is_shown(version.ino, version.seq);
             let Some(node) = node.filter(|node| shown && !node.end) else {
+                // Also if it never existed: nothing is left that could tell.
+                view.state.check_readable(version.seq)?;
                 return Err(Error::new(ErrorKind::NotFound, "no such version"));
             };
             check_file(node).map_err(|kind| Error::new(kind, "not a version of a file"))?;
+            // The oldest state shows this version if that of its commit is no longer readable.
+            let seq = version.seq.max(view.state.oldest);
+            if view.state.is_content_gone(version.ino, seq) {
+                return Err(Error::content_gone());
+            }
             let mut node = node.clone();
-            if node.is_expired(view.state.time_of(version.seq)) {
+            if node.is_expired(view.state.time_of(seq)) {
                 // The expiry took effect with this very commit, so the node has no names in it.
                 node.names = Arc::default();
             }
-            Ok(Arc::new(VersionHandle(Arc::new(node))) as Arc<dyn OpenFile>)
+            let hold = Some(view.state.open_past(seq));
+            let handle = VersionHandle { node: Arc::new(node), is_gone: false, _hold: hold };
+            Ok(Arc::new(handle) as Arc<dyn OpenFile>)
         })
     }
 
@@ -277,6 +291,9 @@ impl FileSystem for MemoryFs {
         check_limit(limit)?;
         self.read_view(|view| {
             let ino = view.file(at)?;
+            if view.state.is_content_gone(ino, view.seq) {
+                return Err(Error::content_gone());
+            }
             let end = range.offset.saturating_add(range.length);
             let (mut blame, mut before) = (Blame::new(), 0);
             view.get(ino).content.each_writer(&mut |length, by| {
@@ -285,7 +302,7 @@ impl FileSystem for MemoryFs {
                 before = after;
             });
             blame.with_commits(limit, |seq| {
-                let commit = view.own_id(view.state.info(seq).ok_or_else(Error::no_node)?);
+                let commit = view.own_id(&view.state.commit_info(seq).ok_or_else(Error::no_node)?);
                 // The file was out of reach at that commit, so its author is not disclosed.
                 let outside = !view.within.is_everything() && !view.was_within(ino, seq);
                 Ok(if outside { commit.unsigned() } else { commit })
@@ -320,14 +337,15 @@ impl FileSystem for MemoryFs {
     }
 
     async fn as_of(&self, moment: &Moment) -> Result<Arc<dyn FileSystem>> {
-        let past = self.read_view(|view| {
+        let (past, hold) = self.read_view(|view| {
             let seq = view.state.seq_of(moment, view.seq, self.owner_key())?;
             let commit = view.state.time_of(seq);
             // A view by time judges expiry by that time. One of a time to come judges by the present:
             // nothing later is known.
-            Ok((seq, if let Moment::Time(time) = moment { view.now.min(*time) } else { commit }))
+            let now = if let Moment::Time(time) = moment { view.now.min(*time) } else { commit };
+            Ok(((seq, now), view.state.open_past(seq)))
         })?;
-        Ok(Arc::new(Self { past: Some(past), ..self.clone() }))
+        Ok(Arc::new(Self { past: Some(past), hold: Some(hold), ..self.clone() }))
     }
 
     async fn confined(&self, to: &Confinement) -> Result<Arc<dyn FileSystem>> {
@@ -505,7 +523,7 @@ impl State {
         self.apply_changes(seq, laid);
         let keeper = batch.record_owner_key().to_owned();
         let Batch { id, author, message, overrides_rules, .. } = batch;
-        let info = CommitInfo { seq, time, id, author, message, overrides_rules };
+        let info = CommitInfo { seq, time, id, author, message, overrides_rules, folded: false };
         self.log.push((info, changes));
         // Only these can be asked for again.
         if batch.id.is_some() || batch.idempotency.is_some() {

@@ -19,6 +19,7 @@ pub(crate) mod confinement;
 pub(crate) mod gate_judgements;
 pub(crate) mod gates;
 pub(crate) mod open_nodes;
+pub(crate) mod open_pasts;
 pub(crate) mod planner_rows;
 // Data derived from files, in the commit that changes them.
 pub(crate) mod control;

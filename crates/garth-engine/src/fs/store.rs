@@ -14,8 +14,9 @@ use serde::Serialize;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::FileSystem;
 use crate::model::quota::{Limits, Quota};
-use crate::model::{At, Batch, Op, SetAttrs};
+use crate::model::{At, Batch, Op, Owner, Seq, SetAttrs, Timestamp};
 use crate::path::{SYSTEM, TreePath};
+use crate::rule::retention::Retention;
 use crate::rule::{FileViolation, PathPattern, Rule};
 
 /// Attribute of [`SYSTEM`] if garth created it.
@@ -58,10 +59,10 @@ pub trait AccountStore: FileSystem {
     /// `AlreadyExists` for a rule that every tree has; errors of the storage.
     async fn remove_rule(&self, pattern: &PathPattern, constraint: &str) -> Result<bool>;
 
-    /// Collects garbage, in steps that hold up commits for 50 ms at most. Data that other processes may still
-    /// use is removed in two phases: one run marks it, and a run at least `grace` later removes it unless a
-    /// process took a lease in between. Each process looks for marks once a minute, so a shorter `grace` is
-    /// safe only if no other process has the account open.
+    /// Collects garbage, and the past that the retention ends, in steps that hold up commits for 50 ms at
+    /// most. Data that other processes may still use is removed in two phases: one run marks it, and a run at
+    /// least `grace` later removes it unless a process took a lease in between. Each process looks for marks
+    /// once a minute, so a shorter `grace` is safe only if no other process has the account open.
     ///
     /// An upload that no commit has used is removed `grace` after it was finished, but not within two
     /// minutes; one that still arrives, when it has been idle for a day.
@@ -113,6 +114,36 @@ pub trait AccountStore: FileSystem {
     /// # Errors
     /// `NotFound` if the path has no quota; errors of the storage.
     async fn remove_quota(&self, path: &TreePath) -> Result<()>;
+
+    /// Returns how much of its past the account keeps, and how far it is gone.
+    ///
+    /// # Errors
+    /// `Corrupt` for a content limit that cannot be read; errors of the storage.
+    async fn retention(&self) -> Result<RetentionState>;
+
+    /// Sets how much of its past the account keeps, and how much it stores, replacing all that was set. The
+    /// limit on stored bytes holds from the next commit on; the past is removed by the next collection, and
+    /// for good. Old content that an earlier limit has removed does not return.
+    ///
+    /// # Errors
+    /// `InvalidArgument` as [`Retention::check`]; errors of the storage.
+    async fn set_retention(&self, retention: Retention) -> Result<RetentionState>;
+
+    /// Returns what takes the space of the account, with the children of a path.
+    ///
+    /// # Errors
+    /// `NotFound` or `NotADirectory` for a path that is not a directory; errors of the storage.
+    async fn usage(&self, below: &TreePath) -> Result<StoredUsage>;
+
+    /// Starts the collection that is due, if any. Returns the time from which the next one is due; `None` if
+    /// only a change can make one due.
+    ///
+    /// # Errors
+    /// Errors of the storage.
+    #[doc(hidden)]
+    async fn collect_next(&self) -> Result<Option<Timestamp>> {
+        Err(Error::new(ErrorKind::Unsupported, "this account does not collect by itself"))
+    }
 }
 
 /// Returns the account including [`SYSTEM`], which is created if it is missing, even by several callers at
@@ -198,6 +229,12 @@ pub struct Collected {
     pub waiting: u64,
     /// Bytes of pack files that are given back after the grace.
     pub waiting_bytes: u64,
+    /// Commits that left the version log, with the past before them.
+    pub folded: u64,
+    /// Old contents of files that became unreadable, because their path class keeps less than the log does.
+    pub contents: u64,
+    /// First commit whose state is readable; 0 if all are.
+    pub oldest: u64,
 }
 
 /// Report of a dry run of a garbage collection. A run removes at least this much: it also merges small
@@ -224,6 +261,99 @@ pub struct Collectable {
     pub waiting: u64,
     /// Bytes of pack files that are given back after the grace.
     pub waiting_bytes: u64,
+    /// Commits that leave the version log, after the grace.
+    pub folded: u64,
+    /// First commit whose state would be readable; 0 if all are.
+    pub oldest: u64,
+}
+
+/// Retention of an account, and its effect so far.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RetentionState {
+    /// Retention as it was set.
+    pub set: Retention,
+    /// First commit whose state is readable; 0 if all are.
+    pub oldest: Seq,
+    /// Time of that commit; `None` for 0.
+    pub oldest_time: Option<Timestamp>,
+    /// Commit up to which the rows of the past are removed, at most `oldest`.
+    pub folded: Seq,
+    /// First thing that keeps `oldest` or `folded` from rising, if any.
+    pub held_by: Option<Hold>,
+}
+
+/// Reader of a state of the past, which stays readable for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Hold {
+    /// Snapshot.
+    Snapshot {
+        /// Owner, unless that is the account.
+        owner: Option<Owner>,
+        /// Name.
+        name: String,
+    },
+    /// Overlay over a state of the tree.
+    Fork {
+        /// Id of the overlay.
+        id: String,
+    },
+    /// View of the past that a process has open.
+    Reader,
+}
+
+/// Space that an account takes, in bytes. `pages` to `uploads` are exact. The rest are estimates from the
+/// rows: content that several versions or files share counts in equal parts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StoredUsage {
+    /// Pages of the database in use.
+    pub pages: u64,
+    /// Free pages of the database, which later writes use: its file does not shrink.
+    pub free: u64,
+    /// Write-ahead log of the database.
+    pub wal: u64,
+    /// Content in pack files, with finished uploads that no commit has used.
+    pub packs: u64,
+    /// Files of uploads in progress.
+    pub uploads: u64,
+    /// Limit on the stored bytes, if one is set.
+    pub limit: Option<u64>,
+    /// Newest versions of all entries, with their names and content.
+    pub live: u64,
+    /// Earlier versions, and removed entries.
+    pub history: u64,
+    /// Version log.
+    pub log: u64,
+    /// Search index.
+    pub index: u64,
+    /// Part of `live` and `history` that overlays have.
+    pub overlays: u64,
+    /// Part of the content in `history` that only snapshots, overlays and open views of the past keep.
+    pub snapshots: u64,
+    /// Children of the path that was asked for, the first [`MAX_USAGE_PATHS`] of them.
+    pub paths: Vec<PathUsage>,
+    /// True if there are more.
+    pub more: bool,
+}
+
+/// Limit on the paths of a [`StoredUsage`].
+pub const MAX_USAGE_PATHS: usize = 1000;
+
+/// Space that a path and everything below it take.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PathUsage {
+    /// Path.
+    pub path: TreePath,
+    /// As [`StoredUsage::live`].
+    pub live: u64,
+    /// As [`StoredUsage::history`].
+    pub history: u64,
+}
+
+impl StoredUsage {
+    /// Returns the bytes that the limit counts.
+    pub fn stored(&self) -> u64 {
+        self.pages.saturating_add(self.packs)
+    }
 }
 
 /// Report of a check.

@@ -24,6 +24,10 @@ pub struct CommitInfo {
     pub message: String,
     /// True if an administrator let it override rules.
     pub overrides_rules: bool,
+    /// True if the commit is no longer in the log, which knows only its author: the time is that of the first
+    /// readable state. Missing otherwise.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub folded: bool,
 }
 
 impl CommitInfo {
@@ -31,6 +35,12 @@ impl CommitInfo {
     pub(crate) fn bytes(&self) -> usize {
         let author = self.author.fields().into_iter().flat_map(|(_, field)| field);
         self.message.len() + author.map(String::len).sum::<usize>()
+    }
+
+    /// Returns what is known of a commit that is no longer in the log. `time` is that of the first readable
+    /// state.
+    pub(crate) fn of_folded(seq: Seq, time: Timestamp, author: Author) -> Self {
+        Self { seq, time, id: None, author, message: String::new(), overrides_rules: false, folded: true }
     }
 
     /// Removes everything except sequence number and time, for readers who see the result of the commit but

@@ -254,6 +254,7 @@ mod tests {
             author: Author::default(),
             message: String::new(),
             overrides_rules: false,
+            folded: false,
         }
     }
 
@@ -290,6 +291,11 @@ mod tests {
             "message": "why", "overrides_rules": true,
         });
         shown(&full, &expected);
+        let folded = CommitInfo { folded: true, ..commit() };
+        let expected = json!({
+            "seq": 10, "time": 7, "author": {}, "message": "", "overrides_rules": false, "folded": true,
+        });
+        shown(&folded, &expected);
         let ended = Version { id: VERSION, commit: commit(), entry: None };
         shown(&ended, &json!({"id": "ver_a-3", "commit": bare, "entry": null}));
         shown(&Head { seq: Seq(10), time: Timestamp(7) }, &json!({"seq": 10, "time": 7}));

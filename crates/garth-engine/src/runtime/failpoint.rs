@@ -37,8 +37,8 @@ mod armed {
     use crate::error::{Error, ErrorKind};
 
     /// All points of normal operation: those of a commit in order, then those of an upload, then those of
-    /// `gc`.
-    pub const POINTS: [&str; 14] = [
+    /// `gc`, the removal of the past last.
+    pub const POINTS: [&str; 23] = [
         "plan",
         "apply",
         "index",
@@ -53,6 +53,15 @@ mod armed {
         "gc-unlink",
         "gc-forget",
         "gc-punch",
+        "fold-announce",
+        "content-mark",
+        "content-remove",
+        "fold-candidates",
+        "fold-names",
+        "fold-times",
+        "fold-nodes",
+        "fold-log",
+        "fold-end",
     ];
     /// Point that is only passed when data of an older format is opened.
     pub const MIGRATE: &str = "migrate";

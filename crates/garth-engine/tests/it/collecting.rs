@@ -9,6 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use garth_engine::engine::sqlite::SqliteFs;
 use garth_engine::model::{Batch, Body, ByteRange, Op, Seq, StagedBody, Timestamp};
+use garth_engine::rule::retention::Retention;
 use garth_engine::{AccountStore, Env, FileSystem};
 use garth_testkit::tools::{append, at};
 
@@ -107,13 +108,14 @@ async fn write_on(fs: &SqliteFs, worker: u64, stop: &AtomicBool) -> u64 {
     commits
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn fsck_reports_nothing_during_writes_and_gc() {
+/// Checks an account several times while two processes write and a third one collects.
+async fn check_meanwhile(retention: Retention) {
     let folder = folder();
     let stop = Arc::new(AtomicBool::new(false));
     let open =
         || SqliteFs::open(folder.path(), Env::system(), garth_engine::rule::sample::registry()).unwrap();
     let fs = open();
+    fs.set_retention(retention).await.unwrap();
     let mut work = Vec::new();
     for worker in 0..2 {
         let (fs, stop) = (if worker == 0 { Arc::clone(&fs) } else { open() }, Arc::clone(&stop));
@@ -158,4 +160,14 @@ async fn fsck_reports_nothing_during_writes_and_gc() {
     assert!(commits > 0, "nothing was written meanwhile");
     fs.gc(Duration::ZERO).await.unwrap();
     assert_eq!(fs.fsck().await.unwrap().findings, []);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn fsck_reports_nothing_during_writes_and_gc() {
+    check_meanwhile(Retention::default()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn fsck_reports_nothing_while_the_past_is_removed() {
+    check_meanwhile(Retention { commits: Some(2 * BETWEEN), ..Retention::default() }).await;
 }

@@ -82,6 +82,31 @@ fn accounts_and_connections_are_counted_while_open() {
     }
 }
 
+#[cfg(debug_assertions)]
+#[test]
+fn stored_bytes_are_counted_while_accounts_are_open() {
+    use garth_engine::FileSystem as _;
+    use garth_engine::engine::sqlite::SqliteFs;
+    use garth_engine::runtime::Runtime;
+    let folder = tempfile::tempdir().unwrap();
+    let runtime = Runtime::new(Env::system());
+    let fs = SqliteFs::open_on(folder.path(), &runtime, sample::registry()).unwrap();
+    let opened = runtime.stats().stored_bytes;
+    assert!(opened > 0);
+    block_on(fs.commit(Batch::new([Op::write(path("/a"), vec![7; 500_000])]))).unwrap();
+    assert_eq!(runtime.stats().stored_bytes, opened, "counted once a minute");
+    runtime.tick();
+    // The writer counts after the first task, before it takes the second one.
+    block_on(fs.sync()).unwrap();
+    block_on(fs.sync()).unwrap();
+    assert!(runtime.stats().stored_bytes > opened + 400_000, "{opened}");
+    drop(fs);
+    // A thread of the writer may hold the account a little longer.
+    while runtime.stats().stored_bytes != 0 {
+        std::thread::yield_now();
+    }
+}
+
 #[test]
 fn uploads_equal_a_count_by_hand() {
     let folder = tempfile::tempdir().unwrap();

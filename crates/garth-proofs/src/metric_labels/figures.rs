@@ -62,6 +62,7 @@ const RULES: [(&str, Rule); 43] = [
     ("garth_compute_queue_bytes", Rule::State),
     ("garth_compute_refused_total", Rule::Growth),
     ("garth_accounts_open", Rule::Measured),
+    ("garth_stored_bytes", Rule::Measured),
     ("garth_database_connections", Rule::Measured),
     ("garth_index_backlog_accounts", Rule::Measured),
     ("garth_index_steps_total{outcome=\"failed\"}", Rule::Growth),

@@ -119,7 +119,7 @@ codes! {
         "A put to `/sys` or below.",
         "Use another key path.";
     QuotaExceeded = "QUOTA_EXCEEDED", FORBIDDEN, [QuotaExceeded], No,
-        "A [quota](quotas.md) is used up.",
+        "A [quota](quotas.md) or the [limit on stored bytes](retention.md#stored-bytes) is used up.",
         "Remove something below the path, or have the quota raised.";
     NotFound = "NOT_FOUND", NOT_FOUND, [NotFound, NoAttribute], No,
         "There is no such route, or the target of the call does not exist or is not reached. A key without \

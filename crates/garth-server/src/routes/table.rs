@@ -10,7 +10,7 @@ use garth_engine::TreePath;
 use garth_engine::home::Scope;
 use garth_engine::model::{FindItem, Head, Item, Snapshot, Version, WalkItem};
 
-use super::admin::{self, accounts, keys, overlays, quotas, rules, snapshots};
+use super::admin::{self, accounts, keys, overlays, quotas, retention, rules, snapshots, usage};
 use super::agents::{self, archives, daily, prompt, skills};
 use super::keyless::HealthAnswer;
 use super::media::{self, PUT_HEADERS, READ_HEADERS};
@@ -288,6 +288,12 @@ static CALLS: &[Route] = routes! {
         -> admin::answers::QuotaSet;
     Change "/v1/admin/quotas/remove" Admin, Short Admin(quotas::remove, quotas::RemoveFields)
         -> admin::answers::QuotaRemoved;
+    Read  "/v1/admin/retention/get" Admin, Short Admin(retention::get, retention::GetFields)
+        -> admin::answers::retention::RetentionAnswer;
+    Change "/v1/admin/retention/set" Admin, Short Admin(retention::set, retention::SetFields)
+        -> admin::answers::retention::RetentionAnswer;
+    Read  "/v1/admin/usage" Admin, Long Admin(usage::usage, usage::UsageFields)
+        -> admin::answers::retention::UsageAnswer;
     Change "/v1/admin/overlays/create" Admin, Short Admin(overlays::create, overlays::CreateFields)
         -> admin::answers::OverlayCreated;
     Read  "/v1/admin/overlays/list" Admin, Long Admin(overlays::list, overlays::ListFields)

@@ -205,6 +205,7 @@ impl Server {
             "admin/rules/remove" => json!({"pattern": "/logs/**", "constraint": "append-only"}),
             "admin/quotas/set" => json!({"path": "/agents", "max_entries": 1000}),
             "admin/quotas/remove" => json!({"path": "/media"}),
+            "admin/retention/set" => json!({"commits": 1_000_000}),
             "admin/overlays/create" => json!({"id": "fork"}),
             "admin/overlays/apply" | "admin/overlays/discard" => json!({"id": "draft"}),
             "admin/snapshots/create" => json!({"name": "after"}),

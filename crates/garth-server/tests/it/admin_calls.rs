@@ -161,6 +161,91 @@ fn quota_set_over_http_limits_the_next_write() {
 }
 
 #[test]
+fn retention_is_set_as_a_whole() {
+    let server = Server::start();
+    let get = || call(&server, "retention/get", &json!({}));
+    let nothing = json!({"ok": true, "age_seconds": null, "commits": null, "max_stored": null, "content": [],
+        "oldest": 0, "oldest_time": null, "folded": 0, "held_by": null});
+    assert_eq!(get(), nothing);
+    let content = json!([{"pattern": "/logs/**", "keep_seconds": 86_400}]);
+    let set =
+        json!({"age_seconds": 604_800, "commits": 1_000_000, "max_stored": 1 << 40, "content": content});
+    let answer = call(&server, "retention/set", &set);
+    for (name, value) in set.as_object().unwrap() {
+        assert_eq!(&answer[name], value, "{name}");
+    }
+    assert_eq!(get(), answer);
+    let of_library = block_on(account(&server).retention()).unwrap().set;
+    assert_eq!(of_library.age, Some(Duration::from_secs(604_800)));
+    assert_eq!((of_library.commits, of_library.stored), (Some(1_000_000), Some(1 << 40)));
+    assert_eq!(call(&server, "retention/set", &json!({})), nothing, "a limit that is left out is removed");
+    let class = |class: Value| json!({"content": [class]});
+    for body in [
+        json!({"age_seconds": 599}),
+        json!({"commits": 999}),
+        class(json!({"pattern": "/a"})),
+        class(json!({"pattern": "/[a", "keep_seconds": 1})),
+        class(json!({"pattern": "/a", "keep_seconds": -1})),
+        json!({"content": [{"pattern": "/a", "keep_seconds": 1}, {"pattern": "a", "keep_seconds": 2}]}),
+    ] {
+        let reply = post(&server, "retention/set", &body);
+        assert_eq!(reply.status, 400, "{body}: {}", reply.text());
+    }
+}
+
+#[test]
+fn full_account_refuses_puts_with_quota_exceeded() {
+    let server = Server::start();
+    let put = |n: u32, bytes: usize| {
+        let body = json!({"path": format!("/k{n}"), "value": "x".repeat(bytes)});
+        server.post("put", body.to_string())
+    };
+    assert_eq!(put(0, 1000).status, 200);
+    let stored = call(&server, "usage", &json!({}))["stored"].as_u64().unwrap();
+    call(&server, "retention/set", &json!({"max_stored": stored}));
+    put(1, 1000).refused(403, "QUOTA_EXCEEDED");
+    // Bytes of a file are refused before they are received.
+    let headers = format!("authorization: Bearer {}\r\n", server.key);
+    let file = server.request("PUT", "/v1/fs/long", &headers, &vec![b'x'; 200_000]);
+    assert_eq!(file.status, 403, "{}", file.text());
+    // Whoever has to make room can do so, and the record of a call is no growth.
+    assert_eq!(server.post("delete", json!({"path": "/k0"}).to_string()).status, 200);
+    let raise = json!({"max_stored": stored + 10_000_000});
+    assert_eq!(send(&server, "raise", "retention/set", &raise).status, 200);
+    assert_eq!(put(1, 1000).status, 200);
+    call(&server, "retention/set", &json!({"max_stored": 0}));
+    assert_eq!(send(&server, "again", "retention/set", &json!({})).status, 200);
+    assert_eq!(put(2, 1000).status, 200);
+}
+
+#[test]
+fn usage_lists_the_children_of_a_directory() {
+    let server = Server::start();
+    write(&server, "/notes/a", &"1".repeat(30_000)).unwrap();
+    write(&server, "/notes/a", &"2".repeat(20_000)).unwrap();
+    write(&server, "/notes/b/c", "x").unwrap();
+    call(&server, "overlays/create", &json!({"id": "draft"}));
+    let usage = call(&server, "usage", &json!({}));
+    let paths = usage["paths"].as_array().unwrap();
+    let names: Vec<&str> = paths.iter().map(|child| child["path"].as_str().unwrap()).collect();
+    assert!(names.contains(&"/notes") && !names.contains(&"/.garth"), "{names:?}");
+    assert!(usage["overlays"].as_u64().unwrap() > 0, "{usage}");
+    assert_eq!(
+        usage["stored"].as_u64(),
+        usage["pages"].as_u64().zip(usage["packs"].as_u64()).map(|(a, b)| a + b)
+    );
+    let below = call(&server, "usage", &json!({"path": "/notes/"}));
+    let sizes = |child: &Value| {
+        let thousands = |name: &str| child[name].as_u64().unwrap() / 1000;
+        (child["path"].as_str().unwrap().to_owned(), thousands("live"), thousands("history"))
+    };
+    let paths: Vec<_> = below["paths"].as_array().unwrap().iter().map(sizes).collect();
+    assert_eq!(paths, [("/notes/a".to_owned(), 20, 30), ("/notes/b".to_owned(), 0, 0)]);
+    post(&server, "usage", &json!({"path": "/none"})).refused(404, "NOT_FOUND");
+    post(&server, "usage", &json!({"path": "/.garth"})).refused(404, "NOT_FOUND");
+}
+
+#[test]
 fn refused_put_names_the_quota() {
     let server = Server::start();
     call(&server, "quotas/set", &json!({"path": "/agents/default", "max_bytes": 10}));
@@ -390,6 +475,7 @@ fn repeated_call_of_an_administrator_runs_once() {
         ("rules/remove", json!({"pattern": "/notes/**", "constraint": "max-size"})),
         ("quotas/set", json!({"path": "/notes", "max_entries": 5})),
         ("quotas/remove", json!({"path": "/notes"})),
+        ("retention/set", json!({"commits": 1_000_000})),
         ("overlays/create", json!({"id": "draft", "path": "/notes"})),
         ("overlays/apply", json!({"id": "draft"})),
         ("overlays/discard", json!({"id": "draft"})),

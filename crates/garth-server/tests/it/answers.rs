@@ -3,7 +3,10 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use futures::executor::block_on;
+use garth_engine::AccountStore as _;
 use garth_engine::model::VersionId;
+use garth_engine::rule::retention::Retention;
 use serde_json::{Value, json};
 
 use super::harness::Server;
@@ -184,6 +187,39 @@ fn history_limit_has_default_and_maximum() {
     assert_eq!(count(r#"{"path":"/a","limit":1}"#), 1);
     assert_eq!(count(r#"{"path":"/a","limit":100}"#), 100);
     server.post("history", r#"{"path":"/a","limit":101}"#).refused(400, "VALIDATION_ERROR");
+}
+
+#[test]
+fn history_cursor_before_oldest_is_gone() {
+    let server = Server::start();
+    let put = |value: u32| -> VersionId {
+        let version = server.put("/a", &value.to_string())["version_id"].clone();
+        version.as_str().unwrap().parse().unwrap()
+    };
+    let versions: Vec<VersionId> = (0..6).map(put).collect();
+    let page = |cursor: &Value| {
+        let body = json!({"path": "/a", "limit": 2, "cursor": cursor}).to_string();
+        server.post("history", body)
+    };
+    let cursor = page(&page(&Value::Null).json()["next_cursor"]).json()["next_cursor"].clone();
+    assert_eq!(page(&cursor).json()["versions"].as_array().unwrap().len(), 2);
+    let commits = Some(put(6).seq.0 - versions[3].seq.0);
+    block_on(async {
+        let account = server.home.account("acme").await.unwrap();
+        account.set_retention(Retention { commits, ..Retention::default() }).await.unwrap();
+        account.gc(Duration::ZERO).await.unwrap();
+    });
+    page(&cursor).refused(410, "GONE");
+    // From the start, the versions end with that of the oldest state.
+    let first = page(&Value::Null).json();
+    let last = page(&first["next_cursor"]).json();
+    let values: Vec<&Value> = [&first, &last]
+        .into_iter()
+        .flat_map(|page| page["versions"].as_array().unwrap())
+        .map(|version| &version["value"])
+        .collect();
+    assert_eq!(values, [6, 5, 4, 3]);
+    assert!(last["next_cursor"].is_null());
 }
 
 #[test]

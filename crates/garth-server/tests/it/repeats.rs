@@ -155,6 +155,7 @@ impl World {
             "/v1/admin/rules/remove" => json!({"pattern": "/logs/**", "constraint": "append-only"}),
             "/v1/admin/quotas/set" => json!({"path": "/a", "max_entries": 1000}),
             "/v1/admin/quotas/remove" => json!({"path": "/media"}),
+            "/v1/admin/retention/set" => json!({"commits": 1_000_000}),
             "/v1/admin/overlays/create" => json!({"id": "fork", "at": "before"}),
             "/v1/admin/overlays/apply" | "/v1/admin/overlays/discard" => json!({"id": "draft"}),
             "/v1/admin/snapshots/create" => json!({"name": "after"}),

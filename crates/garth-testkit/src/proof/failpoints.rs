@@ -12,7 +12,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::executor::block_on;
 use garth_engine::engine::sqlite::SqliteFs;
-use garth_engine::model::{Batch, Body, ByteRange, ChangesQuery, MAX_PAGE, Seq};
+use garth_engine::model::{Batch, Body, ByteRange, ChangesQuery, MAX_PAGE, Op};
+use garth_engine::rule::PathPattern;
+use garth_engine::rule::retention::{ContentLimit, Retention};
 use garth_engine::runtime::failpoint::{Failure, POINTS};
 use garth_engine::{AccountStore, Env, ErrorKind, FileSystem};
 
@@ -30,6 +32,10 @@ const BATCHES: u64 = 8;
 const UPLOADER: u64 = WRITERS;
 /// Bytes of an upload: more than is stored in the database.
 const UPLOAD: usize = 1_300_000;
+/// Commits before the writers begin. More than the log keeps, so that `gc` has a past to remove; it keeps all
+/// of the writers.
+const EARLIER: u64 = 70;
+const KEPT: u64 = 60;
 /// File that `gc` has to remove.
 const LEFT_OVER: &str = "packs/left-over.pack";
 /// Time after which calls count as hanging.
@@ -190,7 +196,7 @@ pub(crate) fn work_until_abort(folder: &Path, point: &str, after: u64, seed: u64
     Err(Broken::because(format!("the work ended without an abort: {errors:?}")))
 }
 
-/// Creates extents to merge, a pack to remove and a range to free, for `gc`.
+/// Creates extents to merge, a pack to remove, a range to free and a past to remove, for `gc`.
 fn prepare(folder: &Path, fs: &Arc<SqliteFs>) -> Proven<()> {
     run(async {
         fs.commit(Batch::new([write("/first", "first")?])).await?;
@@ -199,6 +205,14 @@ fn prepare(folder: &Path, fs: &Arc<SqliteFs>) -> Proven<()> {
         let mut upload = fs.stage(&at("/zeros")?).await?;
         upload.write(vec![0; 3 << 20].into()).await?;
         fs.commit(Batch::new([write("/zeros", Body::Staged(upload.finish().await?))?])).await?;
+        for n in 0..EARLIER {
+            let path = format!("/past-{}", n % 9);
+            let op = if n / 9 % 3 == 2 { Op::remove_file(at(&path)?) } else { write(&path, format!("{n}"))? };
+            fs.commit(Batch::new([op]).visible()).await?;
+        }
+        let off = ContentLimit { pattern: PathPattern::parse("/past-*")?, keep: Duration::ZERO };
+        let retention = Retention { commits: Some(KEPT), content: vec![off], ..Retention::default() };
+        fs.set_retention(retention).await?;
         Ok(())
     })?;
     std::fs::create_dir_all(folder.join("packs"))?;
@@ -260,8 +274,9 @@ fn check(folder: &Path, journal: &Journal, report: &mut Report) -> Proven<()> {
     let fs = SqliteFs::open(folder, Env::system(), garth_engine::rule::sample::registry())?;
     sound(&*fs)?;
     run(async {
-        let log = fs.changes(&ChangesQuery::since(Seq(0)).limit(MAX_PAGE)).await?;
-        hold(log.commits.iter().map(|commit| commit.commit.seq.0).eq(1..=log.head.0), || {
+        let oldest = fs.retention().await?.oldest;
+        let log = fs.changes(&ChangesQuery::since(oldest).limit(MAX_PAGE)).await?;
+        hold(log.commits.iter().map(|commit| commit.commit.seq.0).eq(oldest.0 + 1..=log.head.0), || {
             "the log has gaps".to_owned()
         })?;
         let mut last: BTreeMap<u64, u64> = BTreeMap::new();

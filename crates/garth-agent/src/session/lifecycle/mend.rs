@@ -90,8 +90,13 @@ impl Sessions<'_> {
         let (mut page, mut left) = (HistoryPage::default(), MAX_VERSIONS);
         loop {
             let versions = match self.fs.history(&At::from(path), &page).await {
-                // Views show no past, and some engines have none.
-                Err(error) if error.is(ErrorKind::Unsupported) || error.is_absent() => return Ok(None),
+                // Views show no past, and some engines have none. The rest of it may end meanwhile.
+                Err(error)
+                    if matches!(error.kind(), ErrorKind::Unsupported | ErrorKind::Gone)
+                        || error.is_absent() =>
+                {
+                    return Ok(None);
+                }
                 versions => versions?,
             };
             for version in &versions.items {

@@ -74,16 +74,28 @@ impl OpenFile for Handle {
 
 /// Handle to one version.
 #[derive(Debug)]
-pub(super) struct VersionHandle(pub(super) Arc<Node>);
+pub(super) struct VersionHandle {
+    pub(super) node: Arc<Node>,
+    /// True if its content was gone when it was opened.
+    pub(super) is_gone: bool,
+    /// Keeps content that was there.
+    pub(super) _hold: Option<Arc<()>>,
+}
+
+impl VersionHandle {
+    fn check_content(&self) -> Result<()> {
+        if self.is_gone { Err(Error::content_gone()) } else { Ok(()) }
+    }
+}
 
 #[async_trait]
 impl OpenNode for VersionHandle {
     fn ino(&self) -> Ino {
-        self.0.ino
+        self.node.ino
     }
 
     async fn stat(&self) -> Result<Entry> {
-        Ok(self.0.entry())
+        Ok(self.node.entry())
     }
 }
 
@@ -91,15 +103,18 @@ impl OpenNode for VersionHandle {
 impl OpenFile for VersionHandle {
     async fn read_at(&self, offset: u64, length: usize) -> Result<Bytes> {
         check_length(length)?;
-        Ok(self.0.content.read(offset, length))
+        self.check_content()?;
+        Ok(self.node.content.read(offset, length))
     }
 
     async fn next_data(&self, offset: u64) -> Result<u64> {
-        next_data(&self.0, offset)
+        self.check_content()?;
+        next_data(&self.node, offset)
     }
 
     async fn next_hole(&self, offset: u64) -> Result<u64> {
-        next_hole(&self.0, offset)
+        self.check_content()?;
+        next_hole(&self.node, offset)
     }
 }
 

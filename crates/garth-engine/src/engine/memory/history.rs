@@ -22,17 +22,18 @@ const NEVER: Seq = Seq(u64::MAX);
 
 impl View<'_> {
     pub(super) fn history(&mut self, at: &At, page: &HistoryPage) -> Result<Listing<Version>> {
-        let mut versions = match at {
-            At::Path(path) if !self.within.contains(path) => return Err(Error::not_found(path)),
-            At::Path(path) => self.path_history(path)?,
-            At::Child(dir, name) => {
-                let path = self.child_path(*dir, name)?;
-                if !self.within.contains(&path) {
-                    return Err(Error::not_found(&path));
-                }
-                self.path_history(&path)?
-            }
-            At::Node(ino) => {
+        let path = match at {
+            At::Path(path) => Some(path.clone()),
+            At::Child(dir, name) => Some(self.child_path(*dir, name)?),
+            At::Node(_) => None,
+        };
+        if let Some(path) = path.as_ref().filter(|path| !self.within.contains(path)) {
+            return Err(Error::not_found(path));
+        }
+        self.check_history()?;
+        let mut versions = match (path, at) {
+            (Some(path), _) => self.path_history(&path)?,
+            (None, At::Node(ino)) => {
                 let versions = self.node_history(*ino, NEVER);
                 let never_changed = *ino == Ino::ROOT && self.within.contains(&TreePath::root());
                 if versions.is_empty() && !never_changed {
@@ -40,11 +41,21 @@ impl View<'_> {
                 }
                 versions
             }
+            (None, _) => return Err(Error::no_node()),
         };
+        // The versions before the oldest state are not kept. Only after one that this state shows, the page
+        // continues with those of other nodes.
+        if let Some(before) = page.before
+            && before.seq <= self.state.oldest
+            && self.state.oldest > Seq(0)
+            && !versions.contains_key(&(before.seq, before.ino))
+        {
+            return Err(Error::gone(self.state.oldest.0));
+        }
         versions
             .retain(|(seq, ino), _| page.before.is_none_or(|before| (*seq, *ino) < (before.seq, before.ino)));
         let newest_first = versions.into_iter().rev().filter_map(|((seq, ino), node)| {
-            let commit = self.own_id(self.state.info(seq)?);
+            let commit = self.own_id(&self.state.commit_info(seq)?);
             // The author of a version outside of the view is not disclosed.
             let outside = node.is_some_and(Node::has_name) && !self.was_within(ino, seq);
             let commit = if outside { commit.unsigned() } else { commit };
@@ -54,19 +65,20 @@ impl View<'_> {
         Ok(fill(page.limit, newest_first))
     }
 
-    /// Returns the versions of a node before commit `till`. The root's version 0 is left out: no commit
-    /// created it.
+    /// Returns the versions of a node before commit `till` that are kept. The root's version 0 is left out:
+    /// no commit created it.
     fn node_history(&self, ino: Ino, till: Seq) -> BTreeMap<(Seq, Ino), Option<&Node>> {
         let versions = self.state.nodes.get(&ino).into_iter().flat_map(|versions| versions.iter());
         versions
             .filter(|(seq, _)| *seq > Seq(0) && *seq <= self.seq && *seq < till)
-            .filter(|(seq, _)| self.is_shown(ino, *seq))
+            .filter(|(seq, _)| self.state.is_kept(ino, *seq) && self.is_shown(ino, *seq))
             .map(|(seq, node)| ((*seq, ino), (!node.end).then_some(node)))
             .collect()
     }
 
     fn path_history(&self, path: &TreePath) -> Result<BTreeMap<(Seq, Ino), Option<&Node>>> {
-        let stays = self.stays(path);
+        let mut stays = self.stays(path);
+        stays.retain(|stay| stay.till > self.state.oldest);
         if stays.is_empty() {
             return Err(Error::not_found(path));
         }

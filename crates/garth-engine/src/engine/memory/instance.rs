@@ -16,6 +16,8 @@ pub struct MemoryFs {
     pub(super) state: Arc<RwLock<State>>,
     /// Commit that this is a view of, and the time by which it judges expiry; `None` for the present.
     pub(super) past: Option<(Seq, Timestamp)>,
+    /// Shared with the other views and handles that keep the state of this one; `None` for the present.
+    pub(super) hold: Option<Arc<()>>,
     /// Paths that the view reaches.
     pub(super) within: Arc<Within>,
     /// Paths in `within` that its commits cannot change.
@@ -36,7 +38,18 @@ impl MemoryFs {
     pub fn new(env: Env, registry: Registry) -> Self {
         let (state, within) = (Arc::new(RwLock::new(State::new(registry))), Arc::new(Within::everything()));
         let (author, holders, read_only) = (Author::default(), Arc::from([0]), Within::nothing());
-        Self { env, state, past: None, within, read_only, owner: None, author, holders, joined: Vec::new() }
+        Self {
+            env,
+            state,
+            past: None,
+            hold: None,
+            within,
+            read_only,
+            owner: None,
+            author,
+            holders,
+            joined: Vec::new(),
+        }
     }
 
     /// Replaces the rules.

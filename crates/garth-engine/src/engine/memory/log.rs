@@ -30,9 +30,10 @@ impl State {
         }
     }
 
-    /// Returns the commit of an owner with this id.
+    /// Returns the commit of an owner with this id, unless it is before the oldest state.
     pub(super) fn committed(&self, owner: &str, id: CommitId) -> Option<Commit> {
-        self.answer(*self.commit_ids.get(&(owner.to_owned(), id))?)
+        let seq = self.commit_ids.get(&(owner.to_owned(), id)).filter(|seq| **seq >= self.oldest)?;
+        self.answer(*seq)
     }
 
     /// Returns the record of an owner and idempotency key, if it counts at `time`.
@@ -62,6 +63,7 @@ struct CollectedChanges {
 impl View<'_> {
     pub(super) fn changes(&self, query: &ChangesQuery) -> Result<Changes> {
         let within = query.check()?.intersect(self.within);
+        self.state.check_readable(query.since.seq)?;
         let mut gathered = CollectedChanges { commits: Vec::new(), items: 0, bytes: 0, scanned: 0 };
         let mut until = query.since;
         // The log begins with commit 1, so a position is also the number of entries to skip.

@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
 
 use futures::channel::oneshot;
 
@@ -15,6 +16,7 @@ use crate::model::{
     Snapshot, Timestamp, VersionId,
 };
 use crate::path::{Name, TreePath};
+use crate::rule::retention::Retention;
 use crate::rule::{Registry, Rules};
 
 /// Values over time, each valid from one commit on.
@@ -39,6 +41,12 @@ impl<T> Timeline<T> {
     pub(super) fn exactly(&self, seq: Seq) -> Option<&T> {
         let index = self.0.binary_search_by_key(&seq, |(since, _)| *since).ok()?;
         Some(&self.0[index].1)
+    }
+
+    /// Returns the commit that set the value after commit `seq`.
+    pub(super) fn since(&self, seq: Seq) -> Option<Seq> {
+        let after = self.0.partition_point(|(since, _)| *since <= seq);
+        Some(self.0[after.checked_sub(1)?].0)
     }
 
     /// Returns all values, oldest first.
@@ -170,6 +178,17 @@ pub(super) struct State {
     /// Rules and projections that were registered.
     pub(super) registry: Registry,
     pub(super) rules: Rules,
+    pub(super) retention: Retention,
+    /// First commit whose state is readable; 0 if all are.
+    pub(super) oldest: Seq,
+    /// States whose content of a file is gone: those from the first commit up to but without the second.
+    pub(super) content_gone: BTreeMap<Ino, BTreeSet<(Seq, Seq)>>,
+    /// Last commit that was searched for old content of each age.
+    pub(super) searched: BTreeMap<Duration, Seq>,
+    /// States that snapshots kept at the last search.
+    pub(super) held: BTreeSet<Seq>,
+    /// States that views of the past show, while these are open.
+    pub(super) open_pasts: Mutex<Vec<(Seq, Weak<()>)>>,
     /// Limits of quotas, by path.
     pub(super) quotas: BTreeMap<TreePath, Limits>,
     /// Node of each name, by directory and name; `None` while there is none.
@@ -208,6 +227,12 @@ impl State {
         Self {
             rules: registry.rules().clone(),
             registry,
+            retention: Retention::default(),
+            oldest: Seq(0),
+            content_gone: BTreeMap::new(),
+            searched: BTreeMap::new(),
+            held: BTreeSet::new(),
+            open_pasts: Mutex::default(),
             quotas: BTreeMap::new(),
             names: BTreeMap::new(),
             nodes: BTreeMap::from([(Ino::ROOT, versions)]),
@@ -251,19 +276,23 @@ impl State {
     /// Returns the sequence number of a moment, for a viewer who sees up to `head`.
     pub(super) fn seq_of(&self, moment: &Moment, head: Seq, owner: &str) -> Result<Seq> {
         let not_there = |what: String| Error::new(ErrorKind::NotFound, what);
-        match moment {
+        let seq = match moment {
             // A view of the past knows nothing of later commits, also if they exist by now.
-            Moment::Seq(seq) if *seq <= head => Ok(*seq),
-            Moment::Seq(seq) => Err(not_there(format!("there is no commit {seq}; the last is {head}"))),
+            Moment::Seq(seq) if *seq <= head => *seq,
+            Moment::Seq(seq) => {
+                return Err(not_there(format!("there is no commit {seq}; the last is {head}")));
+            }
             Moment::Time(time) => {
                 let until = self.log.partition_point(|(commit, _)| commit.time <= *time);
-                Ok(Seq(until as u64).min(head))
+                Seq(until as u64).min(head)
             }
             Moment::Snapshot(name) => match self.snapshots.get(&(owner.to_owned(), name.clone())) {
-                Some(snapshot) if snapshot.seq <= head => Ok(snapshot.seq),
-                _ => Err(not_there("no snapshot by that name".to_owned())),
+                Some(snapshot) if snapshot.seq <= head => snapshot.seq,
+                _ => return Err(not_there("no snapshot by that name".to_owned())),
             },
-        }
+        };
+        self.check_readable(seq)?;
+        Ok(seq)
     }
 }
 

@@ -154,7 +154,7 @@ pub(super) trait Tree {
 }
 
 /// Returns all paths of a node, in the order of a walk, in a tree whose nodes `node` returns.
-fn all_paths<'a>(ino: Ino, node: &dyn Fn(Ino) -> Option<&'a Node>) -> Vec<TreePath> {
+pub(super) fn all_paths<'a>(ino: Ino, node: &dyn Fn(Ino) -> Option<&'a Node>) -> Vec<TreePath> {
     if ino == Ino::ROOT {
         return vec![TreePath::root()];
     }
@@ -201,17 +201,21 @@ impl View<'_> {
         let had_name = |seq: &u64| versions.at(Seq(*seq)).is_some_and(Node::has_name);
         if !had_name(&since.0) {
             // A write through an open handle, or the loss of the last name: the names before decide.
-            return (0..since.0).rev().find(had_name).is_some_and(|seq| self.was_within(ino, Seq(seq)));
+            let mut before = (self.state.oldest.0..since.0).rev();
+            return before.find(had_name).is_some_and(|seq| self.was_within(ino, Seq(seq)));
         }
         let next = versions.iter().map(|(seq, _)| *seq).find(|seq| *seq > since && *seq <= self.seq);
         let until = next.map_or(self.seq.0, |next| next.0 - 1);
-        (since.0..=until).any(|seq| self.was_within(ino, Seq(seq)))
+        (since.max(self.state.oldest).0..=until).any(|seq| self.was_within(ino, Seq(seq)))
     }
 
-    /// Returns true if a node had a name in reach after a commit.
+    /// Returns true if a node is known to have had a name in reach after a commit. Of a commit before the
+    /// oldest state, only names are known that have lasted until then.
     pub(super) fn was_within(&self, ino: Ino, seq: Seq) -> bool {
-        let paths = all_paths(ino, &|ino| self.state.nodes.get(&ino)?.at(seq));
-        paths.iter().any(|path| self.within.contains(path))
+        let oldest = self.state.oldest;
+        let paths = all_paths(ino, &|ino| self.state.nodes.get(&ino)?.at(seq.max(oldest)));
+        let is_known = |path: &TreePath| seq >= oldest || self.state.lasted_since(path, seq);
+        paths.iter().any(|path| self.within.contains(path) && is_known(path))
     }
 
     fn is_live(&self, ino: Ino) -> bool {

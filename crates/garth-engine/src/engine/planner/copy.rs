@@ -317,7 +317,13 @@ impl<R: Rows> Planner<'_, R> {
             (Kind::File, None) => self.extents(source.node.ino, 0, size)?,
             // An extent that was merged later may reach beyond the end of the file at that time.
             (Kind::File, Some((seq, _))) => {
-                let found = self.rows.extents_at(source.node.ino, seq, 0, size)?;
+                let found =
+                    self.rows.extents_at(source.node.ino, seq, 0, size).map_err(|error| {
+                        match &source.path {
+                            Some(path) if error.is(ErrorKind::Gone) => error.about(path),
+                            _ => error,
+                        }
+                    })?;
                 found.into_iter().map(|extent| extent.cut(0, size)).collect()
             }
             _ => Vec::new(),

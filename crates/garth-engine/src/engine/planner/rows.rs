@@ -36,6 +36,10 @@ pub struct HeadRow {
     pub control: u64,
     /// Version of the set of projections that are maintained.
     pub projections: u64,
+    /// First commit whose state is readable; 0 if all are.
+    pub oldest: u64,
+    /// Last commit up to which ended rows are removed, at most `oldest`.
+    pub folded: u64,
 }
 
 /// Live name. Its key, `(directory, name)`, is passed next to it.

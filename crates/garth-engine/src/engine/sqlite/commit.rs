@@ -6,6 +6,7 @@ pub(crate) mod checkpoint;
 pub(crate) mod group;
 pub(crate) mod narrow;
 pub(crate) mod staged_upload;
+pub(crate) mod stored;
 pub(crate) mod waiters;
 pub(crate) mod write_delta;
 pub(crate) mod write_subtrees;

@@ -1,22 +1,35 @@
-//! Control data that operators set for an account: rules, and quotas (`maintain/set_quota.rs`). Its version
-//! is in the head row, so that each process notices at its next commit when another one has changed it.
+//! Control data that operators set for an account: rules, retention (`maintain/set_retention.rs`), and quotas
+//! (`maintain/set_quota.rs`). Its version is in the head row, so that each process notices at its next commit
+//! when another one has changed it.
 
 use std::sync::{Arc, Mutex};
 
 use rusqlite::Connection;
 
 use crate::engine::sqlite::gate_judgements::Judgements;
-use crate::engine::sqlite::tables::{head, judged_prefixes};
+use crate::engine::sqlite::tables::{head, judged_prefixes, retention};
 use crate::error::{Error, ErrorKind};
+use crate::rule::retention::{ContentLimits, Retention};
 use crate::rule::{Constraint, Digest, PathPattern, Registry, Rule, Rules};
 use crate::sqlite::{DbResult, all};
 use crate::threads::lock::lock;
 
-/// The rules in force at a version of the control data.
+/// The rules and limits in force at a version of the control data.
 #[derive(Clone, Debug)]
 pub(crate) struct Control {
     version: u64,
     pub(crate) rules: Arc<Rules>,
+    /// Retention as it was set.
+    pub(crate) retention: Arc<Retention>,
+    /// Content limits of the retention.
+    pub(crate) limits: Arc<ContentLimits>,
+}
+
+impl Control {
+    fn new(version: u64, rules: Rules, retention: Retention) -> Self {
+        let limits = Arc::new(ContentLimits::new(&retention.content));
+        Self { version, rules: Arc::new(rules), retention: Arc::new(retention), limits }
+    }
 }
 
 /// The rules that were read last, for all readers and writers, the registry that they add to, and the
@@ -31,7 +44,7 @@ pub(crate) struct ControlCache {
 impl ControlCache {
     /// Returns the state of a tree for which nothing was set.
     pub(crate) fn new(registry: Registry) -> Self {
-        let last = Control { version: 0, rules: Arc::new(registry.rules().clone()) };
+        let last = Control::new(0, registry.rules().clone(), Retention::default());
         Self { registry, last: Mutex::new(last), judgements: Judgements::default() }
     }
 
@@ -53,7 +66,8 @@ impl ControlCache {
             return Ok(known);
         }
         // Read without the lock: readers need not wait for each other.
-        let read = Control { version, rules: Arc::new(read_rules(conn, &self.registry)?) };
+        let (rules, retention) = (read_rules(conn, &self.registry)?, retention::get(conn)?);
+        let read = Control::new(version, rules, retention);
         let mut known = lock(&self.last);
         // A transaction on an older state may get here later.
         if known.version < version {
@@ -107,8 +121,8 @@ pub(crate) fn remove_rule(
     Ok(removed > 0)
 }
 
-/// Announces to every process that rules or quotas have changed. A process that may not write may not set
-/// them either.
+/// Announces to every process that rules, retention or quotas have changed. A process that may not write may
+/// not set them either.
 pub(crate) fn changed(conn: &Connection, registry: &Registry) -> DbResult<()> {
     check_version(head::get(conn)?.projections, registry)?;
     head::next_control(conn)

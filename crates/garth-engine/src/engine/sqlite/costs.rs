@@ -5,6 +5,7 @@ mod account;
 mod calls;
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use futures::executor::block_on;
 use rusqlite::Connection;
@@ -14,7 +15,11 @@ use self::calls::Costs;
 use crate::fs::AccountStore as _;
 use crate::fs::FileSystem as _;
 use crate::model::quota::{Limits, MAX_QUOTAS};
-use crate::model::{At, Batch, CommitId, FindQuery, Idempotency, Op, SearchQuery, SetAttrs, Timestamp};
+use crate::model::{
+    At, Author, Batch, ByteRange, ChangesQuery, CommitId, FindQuery, HistoryPage, Idempotency, Moment, Op,
+    SearchQuery, Seq, SetAttrs, Timestamp,
+};
+use crate::rule::retention::Retention;
 use crate::rule::sample::{FIRST_WORD, WORDS};
 use crate::rule::{Constraint, PathPattern, Rule};
 use crate::sqlite::steps;
@@ -181,6 +186,48 @@ fn call_costs_ignore_other_snapshots() {
     let grow = |count| each(1, move |_| (0..count).map(|n| Op::snapshot(format!("s{n}"))).collect());
     // Snapshots that were created later are read over while they exist.
     assert_same_cost(grow, &["past snapshots"]);
+}
+
+/// Returns the costs of calls on an account whose log lost some `count` commits, each by another author than
+/// the one before.
+fn costs_after_fold(count: usize) -> BTreeMap<&'static str, u64> {
+    let fold = |account: &Account| {
+        for n in 0..count {
+            let removed = path(&format!("/e{n}"));
+            let ops = [Op::write(path("/elsewhere"), format!("{n}\n")), Op::write(removed.clone(), "x")];
+            let author = Author::agent(if n % 2 == 0 { "scout" } else { "clerk" });
+            account.batch(Batch { author, ..Batch::new(ops) }).expect("a commit");
+            account.commit([Op::remove_file(removed)]);
+        }
+        account.commit([Op::drop_snapshot("kept"), Op::append(path("/d/f"), "third\n")]);
+        let retention = Retention { commits: Some(1), ..Retention::default() };
+        block_on(account.fs.set_retention(retention)).expect("a retention");
+        for _ in 0..2 {
+            block_on(account.fs.gc(Duration::ZERO)).expect("a collection");
+        }
+    };
+    let (account, ()) = Account::grown(fold);
+    let (fs, file) = (&account.fs, At::Path(path("/d/f")));
+    let last = block_on(fs.head()).expect("a head").seq;
+    let since = ChangesQuery::since(Seq(last.0 - 1)).limit(10);
+    let page = HistoryPage::default();
+    let mut costs = BTreeMap::new();
+    let mut cost = |name, call: &dyn Fn(u32)| assert!(costs.insert(name, steps::of_call(call)).is_none());
+    cost("stat", &|_| drop(block_on(fs.stat(&file)).expect("an entry")));
+    cost("read", &|_| drop(block_on(fs.read(&file, ByteRange::ALL)).expect("bytes")));
+    cost("as_of", &|_| drop(block_on(fs.as_of(&Moment::Seq(last))).expect("a past")));
+    cost("changes", &|_| drop(block_on(fs.changes(&since)).expect("changes")));
+    cost("blame", &|_| drop(block_on(fs.blame(&file, ByteRange::ALL, 10)).expect("commits")));
+    cost("history", &|_| drop(block_on(fs.history(&file, &page)).expect("versions")));
+    cost("write", &|n| account.commit([Op::write(path("/w"), format!("{n}"))]));
+    cost("append", &|_| account.commit([Op::append(path("/d/f"), "more\n")]));
+    cost("collect", &|_| assert!(block_on(fs.gc(Duration::ZERO)).is_ok()));
+    costs
+}
+
+#[test]
+fn call_costs_ignore_folded_history() {
+    assert_not_more_expensive(costs_after_fold(FEW), &costs_after_fold(MANY), &[]);
 }
 
 #[test]

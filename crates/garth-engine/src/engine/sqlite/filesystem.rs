@@ -4,6 +4,7 @@
 //! of the tree ([`SqliteFs::reach`]).
 
 use std::any::Any;
+use std::cell::OnceCell;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,9 +22,10 @@ use crate::engine::sqlite::commit::writer::Writer;
 use crate::engine::sqlite::confinement::Reach;
 use crate::engine::sqlite::control::ControlCache;
 use crate::engine::sqlite::open_nodes::OpenNodes;
+use crate::engine::sqlite::open_pasts::{OpenPasts, Past};
 use crate::engine::sqlite::query::gated_facts::GatedFacts;
 use crate::engine::sqlite::query::read_view::{self, ReadView, check_kind};
-use crate::engine::sqlite::tables::{MAX, commit_log, head, idempotency, nodes};
+use crate::engine::sqlite::tables::{commit_log, content_gone, head, idempotency};
 use crate::engine::sqlite::writer_lock::WriterLock;
 use crate::engine::sqlite::{projections, schema};
 use crate::env::Env;
@@ -49,11 +51,12 @@ use crate::threads::turns::Turns;
 #[derive(Clone, Debug)]
 pub struct SqliteFs {
     pub(super) inner: Arc<Inner>,
-    /// The commit whose state is shown, and the time by which entries have expired; `None` for the newest
-    /// state.
-    pub(super) as_of: Option<(u64, i64)>,
+    /// The state that is shown; `None` for the newest.
+    pub(super) as_of: Option<Arc<Past>>,
     /// Part of the tree that it reaches.
     pub(super) reach: Arc<Reach>,
+    /// True if its steps of maintenance leave the writer to others most of the time.
+    pub(super) is_slow: bool,
 }
 
 #[derive(Debug)]
@@ -61,11 +64,14 @@ pub(super) struct Inner {
     pub(super) pool: Arc<ConnPool>,
     pub(super) packs: Arc<Packs>,
     pub(super) open: Arc<OpenNodes>,
+    pub(super) pasts: Arc<OpenPasts>,
     pub(super) writer: Arc<Writer>,
     pub(super) long_reads: Arc<Turns>,
     pub(super) control: Arc<ControlCache>,
     /// True if uploads may be left to collect.
     pub(super) has_uploads: AtomicBool,
+    /// True while a collection runs in the background.
+    pub(super) collecting: AtomicBool,
     pub(super) runtime: Runtime,
 }
 
@@ -101,12 +107,15 @@ impl SqliteFs {
         // The files are open only together with a connection that writes, which counts for them in the
         // budget.
         lock.close();
-        let open = Arc::new(OpenNodes::new(runtime.env().random()?));
+        let holder = runtime.env().random()?;
+        let (open, pasts) = (Arc::new(OpenNodes::new(holder)), Arc::new(OpenPasts::new(holder)));
         let control = Arc::new(ControlCache::new(registry));
-        let writer = Writer::new(folder, runtime, lock, &packs, &open, &pool, &control);
+        let writer = Writer::new(folder, runtime, lock, &packs, (&open, &pasts), &pool, &control);
         let long_reads = Arc::default();
         let (has_uploads, runtime) = (AtomicBool::new(false), runtime.clone());
-        let inner = Inner { pool, packs, open, writer, long_reads, control, has_uploads, runtime };
+        let collecting = AtomicBool::new(false);
+        let inner =
+            Inner { pool, packs, open, pasts, writer, long_reads, control, has_uploads, collecting, runtime };
         let fs = Self::over(Arc::new(inner));
         // Without a thread for the timer, the next account that is opened tries again.
         fs.inner.runtime.timer().add(&fs.inner);
@@ -115,7 +124,7 @@ impl SqliteFs {
 
     /// Returns the handle of everything.
     pub(super) fn over(inner: Arc<Inner>) -> Self {
-        Self { inner, as_of: None, reach: Arc::new(Reach::everything()) }
+        Self { inner, as_of: None, reach: Arc::new(Reach::everything()), is_slow: false }
     }
 
     /// Returns the account without the directory in which garth stores its own data.
@@ -238,8 +247,8 @@ impl SqliteFs {
         patience: Option<&'a Patience>,
     ) -> DbResult<ReadView<'a>> {
         let inner = &*self.inner;
-        let as_of = match self.as_of {
-            Some((seq, _)) if head::get(conn)?.seq > seq => Some(seq),
+        let as_of = match self.as_of.as_deref() {
+            Some(past) if head::get(conn)?.seq > past.seq => Some(past.seq),
             // After the last commit both show the same, and the newest state is read faster.
             _ => None,
         };
@@ -252,9 +261,20 @@ impl SqliteFs {
             control: &inner.control,
             as_of,
             is_past: self.as_of.is_some(),
-            time: self.as_of.map_or_else(|| inner.runtime.env().now().0, |(_, time)| time),
+            oldest: OnceCell::new(),
+            time: self.time(),
+            opened: self.as_of.as_deref().map_or(i64::MAX, |past| past.opened),
             gated: GatedFacts::default(),
         })
+    }
+
+    fn now(&self) -> Timestamp {
+        self.inner.runtime.env().now()
+    }
+
+    /// Returns the time by which entries have expired.
+    fn time(&self) -> i64 {
+        self.as_of.as_deref().map_or_else(|| self.now().0, |past| past.time)
     }
 
     /// Returns the head if it is after `since`.
@@ -278,7 +298,7 @@ impl SqliteFs {
     }
 
     fn store_id(&self) -> StoreId {
-        StoreId::of(&self.inner, self.as_of.map(|(seq, _)| Seq(seq)))
+        StoreId::of(&self.inner, self.as_of.as_deref().map(|past| Seq(past.seq)))
     }
 
     fn writable(&self) -> Result<()> {
@@ -313,7 +333,7 @@ impl FileSystem for SqliteFs {
     }
 
     async fn stat(&self, at: &At) -> Result<Entry> {
-        if let (At::Path(path), None) = (at, self.as_of)
+        if let (At::Path(path), None) = (at, &self.as_of)
             // Without a transaction: one statement sees one state.
             && let Some(entry) = self.inner.pool.with(|conn| self.view_on(conn, None)?.entry_now(path))?
         {
@@ -338,7 +358,7 @@ impl FileSystem for SqliteFs {
     }
 
     async fn fetch(&self, at: &At, range: ByteRange) -> Result<(Entry, Bytes)> {
-        if let (At::Path(path), None) = (at, self.as_of) {
+        if let (At::Path(path), None) = (at, &self.as_of) {
             // Without a transaction: it takes two statements, as many as reading a small file.
             let found = self.inner.pool.within(Bound::Steps(SHORT), |conn, patience| {
                 self.view_on(conn, Some(patience))?.fetch_now(path, range)
@@ -383,21 +403,17 @@ impl FileSystem for SqliteFs {
     }
 
     async fn open_version(&self, version: VersionId) -> Result<Arc<dyn OpenFile>> {
-        let (seq, ino) = (version.seq.0, version.ino.0);
-        let as_of = self.with_view(|view| {
-            let missing = || Error::new(ErrorKind::NotFound, format!("there is no version {version}"));
-            let known = seq <= view.seq().min(MAX) && ino <= MAX;
-            let node = if known { nodes::version(view.conn, ino, seq)? } else { None };
-            let node = node.filter(|node| node.seq == seq).ok_or_else(missing)?;
-            // The version in which a node lost its last name marks its end, and has no content to open.
-            if !view.may_open(&node)? {
-                return Err(missing().into());
+        let past = self.with_view(|view| {
+            check_kind(view.version_to_open(version)?.kind)?;
+            // The oldest state shows this version if the state of its commit is no longer readable.
+            let seq = version.seq.0.max(view.oldest()?);
+            if content_gone::is_gone(view.conn, version.ino.0, seq, i64::MAX)? {
+                return Err(Error::content_gone().into());
             }
-            check_kind(node.kind)?;
-            Ok((seq, commit_log::moment(view.conn, seq)?))
+            Ok(self.inner.pasts.open(seq, commit_log::moment(view.conn, seq)?, self.now()))
         })?;
-        let fs = Self { as_of: Some(as_of), ..self.clone() };
-        Ok(Arc::new(Handle { fs, ino, held: false }))
+        let fs = Self { as_of: Some(past), ..self.clone() };
+        Ok(Arc::new(Handle { fs, ino: version.ino.0, held: false }))
     }
 
     async fn history(&self, at: &At, page: &HistoryPage) -> Result<Listing<Version>> {
@@ -438,16 +454,16 @@ impl FileSystem for SqliteFs {
     }
 
     async fn as_of(&self, moment: &Moment) -> Result<Arc<dyn FileSystem>> {
-        let as_of = self.with_view(|view| {
+        let past = self.with_view(|view| {
             let seq = view.seq_of(moment)?;
             let time = match moment {
                 // A time in the future must not make entries expire early.
                 Moment::Time(time) => time.0.min(view.time),
                 Moment::Seq(_) | Moment::Snapshot(_) => commit_log::moment(view.conn, seq)?,
             };
-            Ok((seq, time))
+            Ok(self.inner.pasts.open(seq, time, self.now()))
         })?;
-        Ok(Arc::new(Self { as_of: Some(as_of), ..self.clone() }))
+        Ok(Arc::new(Self { as_of: Some(past), ..self.clone() }))
     }
 
     async fn confined(&self, to: &Confinement) -> Result<Arc<dyn FileSystem>> {
@@ -475,9 +491,10 @@ impl FileSystem for SqliteFs {
     async fn admit(&self, at: &At, content: &Incoming) -> Result<()> {
         self.writable()?;
         let now = self.runtime().env().now();
-        let arriving = self.inner.writer.arriving().of(self.reach.owner_key(), now);
+        let uploads = self.inner.writer.arriving();
+        let (arriving, of_all) = (uploads.of(self.reach.owner_key(), now), uploads.bytes());
         let args = (at.clone(), *content);
-        self.reading(&args, move |view, (at, content)| view.admit(at, content, arriving)).await
+        self.reading(&args, move |view, (at, content)| view.admit(at, content, arriving, of_all)).await
     }
 
     async fn discard(&self, _at: &At, staged: &StagedBody) -> Result<()> {
@@ -500,12 +517,12 @@ impl FileSystem for SqliteFs {
     }
 
     async fn committed(&self, id: CommitId) -> Result<Option<Commit>> {
-        let found = match self.as_of {
-            Some((last, _)) => {
+        let found = match self.as_of.as_deref() {
+            Some(past) => {
                 let found =
                     self.with_view(|view| commit_log::committed(view.conn, self.reach.owner_key(), id))?;
                 // A view of the past does not know later commits.
-                found.filter(|commit| commit.seq.0 <= last)
+                found.filter(|commit| commit.seq.0 <= past.seq)
             }
             // In the writer's queue, after the batches that wait. The durable write makes sure that a commit
             // that is reported stays: it may have been read from a WAL that no sync has reached.
@@ -527,8 +544,8 @@ impl FileSystem for SqliteFs {
 
     async fn recorded(&self, key: &str) -> Result<Option<KeyRecord>> {
         let (owner, key) = (self.reach.owner_key().to_owned(), key.to_owned());
-        let last = self.as_of.map_or(u64::MAX, |(last, _)| last);
-        let now = self.as_of.map_or_else(|| self.runtime().env().now().0, |(_, time)| time);
+        let last = self.as_of.as_deref().map_or(u64::MAX, |past| past.seq);
+        let now = self.time();
         let find = move |conn: &Connection| {
             let found = idempotency::get(conn, &owner, &key)?;
             Ok(found.filter(|record| now < record.keep_until && record.commit.seq.0 <= last))
@@ -627,7 +644,7 @@ impl ViewBase for SqliteFs {
 struct Handle {
     fs: SqliteFs,
     ino: u64,
-    /// True if it is counted in `OpenNodes`. Handles of the past need no lease.
+    /// True if it is counted in `OpenNodes`. The state of a handle of the past is in `OpenPasts`.
     held: bool,
 }
 
@@ -682,6 +699,7 @@ impl Handle {
     ) -> Result<u64> {
         let read = move |view: &ReadView<'_>, ino: &u64| {
             let node = view.row(*ino)?.ok_or_else(Error::no_node)?;
+            view.check_content(node.ino)?;
             if offset >= node.size {
                 return Err(Error::no_such_offset().into());
             }

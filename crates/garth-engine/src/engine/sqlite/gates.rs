@@ -9,8 +9,8 @@ use crate::engine::planner::{NameRow, NodeRow};
 use crate::engine::sqlite::chunk_store::Packs;
 use crate::engine::sqlite::control::ControlCache;
 use crate::engine::sqlite::gate_judgements::{GateId, id_of};
-use crate::engine::sqlite::tables::{MAX, live_names, nodes, past_names};
-use crate::error::ErrorKind;
+use crate::engine::sqlite::tables::{MAX, content_gone, live_names, nodes, past_names};
+use crate::error::{Error, ErrorKind};
 use crate::model::find::kept;
 use crate::model::{Gate, Kind, MAX_GATE_FILE};
 use crate::path::TreePath;
@@ -192,8 +192,11 @@ impl KnownGate {
             return Ok(judged(is_open));
         }
         let is_open = match files.has_key(gate, &node, seq) {
-            // Fails no read of other entries, and is not kept: the content may be restored.
-            Err(error) if error.is(ErrorKind::Corrupt) => return Ok(Judgement::Hidden),
+            // Fails no read of other entries, and is not kept: the content may be restored. Of content that
+            // is no longer stored nothing is known, and what is not known to be visible is hidden.
+            Err(error) if error.is(ErrorKind::Corrupt) || error.is(ErrorKind::Gone) => {
+                return Ok(Judgement::Hidden);
+            }
             is_open => is_open?,
         };
         if let Some(shared) = shared {
@@ -220,6 +223,9 @@ impl GateFiles<'_> {
             patience.spend_on(node.size * COST_OF_KEYS)?;
         }
         let as_of = Some(seq).filter(|seq| *seq < MAX);
+        if content_gone::is_gone(self.conn, node.ino, seq, i64::MAX)? {
+            return Err(Error::content_gone().into());
+        }
         let own = kept_keys(keys(&self.packs.content(self.conn, node.ino, as_of, 0, node.size)?));
         Ok(gate.keys.iter().any(|key| own.contains(&kept(key))))
     }

@@ -1,17 +1,25 @@
 //! Maintenance of an account: garbage collection, merging of extents, checks, backups, rebuilding the index,
-//! rules and quotas. It reads and writes files for a long time, so it runs on threads of its own.
+//! rules, quotas and retention. It reads and writes files for a long time, so it runs on threads of its own.
 
+pub(crate) mod announce;
+pub(crate) mod background;
 pub(crate) mod backup;
 pub(crate) mod collect_uploads;
+pub(crate) mod content_age;
+pub(crate) mod due;
+pub(crate) mod fold;
 pub(crate) mod fsck;
 pub(crate) mod gc;
 pub(crate) mod gc_dry_run;
+pub(crate) mod holds;
 pub(crate) mod merge_extents;
 pub(crate) mod orphan_nodes;
 pub(crate) mod reindex;
 pub(crate) mod set_quota;
+pub(crate) mod set_retention;
 pub(crate) mod set_rule;
 pub(crate) mod step;
+pub(crate) mod usage;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,9 +30,13 @@ use crate::engine::sqlite::SqliteFs;
 use crate::engine::sqlite::tables::quotas;
 use crate::error::Result;
 use crate::fs::FileSystem;
-use crate::fs::store::{AccountStore, Collectable, Collected, Fsck, SetRuleResult};
+use crate::fs::store::{
+    AccountStore, Collectable, Collected, Fsck, RetentionState, SetRuleResult, StoredUsage,
+};
+use crate::model::Timestamp;
 use crate::model::quota::{Limits, Quota};
 use crate::path::TreePath;
+use crate::rule::retention::Retention;
 use crate::rule::{PathPattern, Rule};
 
 impl SqliteFs {
@@ -98,6 +110,33 @@ impl AccountStore for SqliteFs {
         let path = path.clone();
         let registry = self.inner.control.registry().clone();
         self.inner.writer.transact(true, move |conn| set_quota::remove(conn, &registry, &path)).await
+    }
+
+    async fn retention(&self) -> Result<RetentionState> {
+        let fs = self.whole();
+        self.whole().reading(&(), move |view, ()| set_retention::state(view, &fs.open_pasts())).await
+    }
+
+    async fn set_retention(&self, retention: Retention) -> Result<RetentionState> {
+        retention.check()?;
+        let registry = self.inner.control.registry().clone();
+        self.inner.writer.transact(true, move |conn| set_retention::set(conn, &registry, &retention)).await?;
+        self.retention().await
+    }
+
+    async fn collect_next(&self) -> Result<Option<Timestamp>> {
+        let now = self.inner.runtime.env().now();
+        let due = self.whole().reading(&(), move |view, ()| due::due(view, now)).await?;
+        if due.is_some_and(|due| due <= now) {
+            self.inner.collect_later();
+        }
+        Ok(due)
+    }
+
+    async fn usage(&self, below: &TreePath) -> Result<StoredUsage> {
+        // Of this handle: one without garth's own directory does not name it.
+        let (below, within) = (below.clone(), self.reach.within.clone());
+        self.maintaining(move |fs| fs.count_usage(&below, &within)).await
     }
 }
 

@@ -17,10 +17,10 @@ use crate::engine::sqlite::planner_rows::row_cache::RowCache;
 use crate::engine::sqlite::schema::SUBJECT;
 use crate::engine::sqlite::tables::names_of_node::{self, CommitSpan};
 use crate::engine::sqlite::tables::{
-    MAX, commit_log, expiry, extents, idempotency, judged_prefixes, live_names, nodes, past_names, quotas,
-    snapshots, staged,
+    MAX, commit_log, content_gone, expiry, extents, idempotency, judged_prefixes, live_names, nodes,
+    past_names, quotas, snapshots, staged,
 };
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::model::{Attributes, Commit, CommitId, Timestamp, Within};
 use crate::rule::quota::Quotas;
 use crate::rule::{Digest, Rules};
@@ -138,6 +138,10 @@ impl Rows for PlannerRows<'_> {
     }
 
     fn extents_at(&self, ino: u64, seq: u64, from: u64, to: u64) -> Result<Vec<ExtentRow>> {
+        // A copy must not take holes for content that is no longer stored.
+        if described(content_gone::is_gone(self.conn, ino, seq, i64::MAX))? {
+            return Err(Error::content_gone());
+        }
         described(extents::overlapping_at(self.conn, ino, seq, from, to))
     }
 

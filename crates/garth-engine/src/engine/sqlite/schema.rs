@@ -30,7 +30,7 @@ pub(crate) static SUBJECT: Subject = Subject {
 static FORMAT: Format = Format {
     application_id: 0x4752_5448, // "GRTH" in ASCII
     // A script is never changed once it was released: files in use have run it.
-    scripts: &[FORMAT_1, FORMAT_2, FORMAT_3, FORMAT_4, FORMAT_5, FORMAT_6, FORMAT_7, FORMAT_8],
+    scripts: &[FORMAT_1, FORMAT_2, FORMAT_3, FORMAT_4, FORMAT_5, FORMAT_6, FORMAT_7, FORMAT_8, FORMAT_9],
 };
 
 /// Writes the rows of a new database. `projections` is the version of the set of projections: its keys are
@@ -51,7 +51,9 @@ fn first_rows(conn: &Connection) -> DbResult<()> {
     )?;
     conn.execute(
         // The columns are those of format 1. 493 is mode 0755.
-        "INSERT INTO node VALUES (?1, 0, 1, 493, 0, 0, 0, 2, 0, 0, 0, 0, 0, NULL, 0, NULL, 0)",
+        "INSERT INTO node (ino, seq, kind, mode, uid, gid, rdev, nlink, size,
+             mtime, ctime, birthtime, atime, target, attrs_seq, expires_at, content_seq)
+         VALUES (?1, 0, 1, 493, 0, 0, 0, 2, 0, 0, 0, 0, 0, NULL, 0, NULL, 0)",
         [Ino::ROOT.0],
     )?;
     Ok(())
@@ -330,6 +332,55 @@ const FORMAT_8: &str = "
 ALTER TABLE passage ADD COLUMN words INTEGER NOT NULL DEFAULT 0;
 CREATE TABLE recut (ino INTEGER NOT NULL, off INTEGER NOT NULL) STRICT;
 INSERT INTO recut SELECT 0, 0 WHERE EXISTS (SELECT 1 FROM passage);
+";
+
+/// Additions of format 9: how long the past is stored, how far it is gone, and what its removal needs.
+///
+/// States from `head.oldest` on are readable; rows that ended up to `head.folded` are removed. Nodes with
+/// versions to remove are found by the log, and by `replaced` where the log does not name them. That table is
+/// complete for the commits after `head.queued`; for older ones, all nodes are searched.
+///
+/// `head.packed` counts the bytes of the chunks in pack files, so that a limit on the stored bytes costs no
+/// walk.
+///
+/// `folded_author` has the authors of the removed commits, one row where the author changes: bytes that such
+/// a commit wrote are still read.
+const FORMAT_9: &str = "
+ALTER TABLE head ADD COLUMN oldest INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE head ADD COLUMN oldest_since INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE head ADD COLUMN folded INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE head ADD COLUMN queued INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE head ADD COLUMN packed INTEGER NOT NULL DEFAULT 0;
+UPDATE head SET queued = seq, packed =
+    (SELECT coalesce(sum(len), 0) FROM chunk INDEXED BY chunk_pack WHERE pack IS NOT NULL);
+CREATE TABLE retention (
+    id INTEGER PRIMARY KEY CHECK (id = 1),
+    age INTEGER, commits INTEGER, stored INTEGER
+) STRICT;
+CREATE TABLE content_limit (class TEXT PRIMARY KEY, keep INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+CREATE TABLE content_age (keep INTEGER PRIMARY KEY, seq INTEGER NOT NULL) STRICT;
+CREATE TABLE content_gone (
+    ino INTEGER NOT NULL, till INTEGER NOT NULL, since INTEGER NOT NULL, marked INTEGER,
+    PRIMARY KEY (ino, till)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX content_marked ON content_gone (marked) WHERE marked IS NOT NULL;
+CREATE TABLE replaced (
+    seq INTEGER NOT NULL, ino INTEGER NOT NULL,
+    PRIMARY KEY (seq, ino)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE fold (
+    id INTEGER PRIMARY KEY CHECK (id = 1),
+    till INTEGER NOT NULL, phase INTEGER NOT NULL, at INTEGER NOT NULL
+) STRICT;
+CREATE TABLE fold_node (ino INTEGER PRIMARY KEY) STRICT;
+CREATE TABLE author (id INTEGER PRIMARY KEY, json TEXT NOT NULL UNIQUE) STRICT;
+CREATE TABLE folded_author (till INTEGER PRIMARY KEY, author INTEGER NOT NULL) STRICT;
+CREATE TABLE held (seq INTEGER PRIMARY KEY) STRICT;
+CREATE TABLE past_lease (
+    holder BLOB NOT NULL, seq INTEGER NOT NULL, until INTEGER NOT NULL,
+    PRIMARY KEY (holder, seq)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX idempotency_seq ON idempotency (seq);
 ";
 
 /// Creates the tables of a new database.

@@ -5,6 +5,7 @@
 //!
 //! - `schema.rs`: the scripts that create the tables and upgrade them;
 //! - `maintain/fsck/`: reads each table row by row to compare it with the others;
+//! - `maintain/usage.rs`: sums up the rows of most tables;
 //! - `maintain/gc.rs`: the count of what waits for the grace period, from several tables;
 //! - `fulltext/`: the tables of its index (`passage` and those whose names begin with it, `unindexed`,
 //!   `old_index`);
@@ -25,17 +26,24 @@
 //! | `staged` | `staged` |
 //! | `commit_log` | `log`, `log_more`; their columns `answer` and `changes` in files of their own |
 //! | `idempotency`, `snapshots`, `expiry` | `idempotency`, `snapshot`, `expiry` |
-//! | `leases` | `lease`, `unnamed` |
+//! | `leases`, `past_leases` | `lease` and `unnamed`, `past_lease` |
 //! | `quotas`, `judged_prefixes` | `quota`, `judged` |
+//! | `retention` | `retention`, `content_limit`, `content_age`, `held` |
+//! | `content_gone`, `replaced` | `content_gone`, `replaced` |
+//! | `fold` | `fold`, `fold_node` |
+//! | `folded_authors` | `author`, `folded_author` |
 
 pub(crate) mod answer_column;
 pub(crate) mod changes_column;
 pub(crate) mod chunk_refs;
 pub(crate) mod chunks;
 pub(crate) mod commit_log;
+pub(crate) mod content_gone;
 pub(crate) mod dir_times;
 pub(crate) mod expiry;
 pub(crate) mod extents;
+pub(crate) mod fold;
+pub(crate) mod folded_authors;
 pub(crate) mod head;
 pub(crate) mod idempotency;
 pub(crate) mod judged_prefixes;
@@ -47,8 +55,11 @@ pub(crate) mod node_columns;
 pub(crate) mod nodes;
 pub(crate) mod origins;
 pub(crate) mod packs;
+pub(crate) mod past_leases;
 pub(crate) mod past_names;
 pub(crate) mod quotas;
+pub(crate) mod replaced;
+pub(crate) mod retention;
 pub(crate) mod snapshots;
 pub(crate) mod staged;
 

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 
-use super::places::{ABOUT, Places};
+use super::places::Places;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::FileSystem;
+use crate::fs::forks::ABOUT;
 use crate::model::{At, Item, Page, Within, hex};
 use crate::path::TreePath;
 use crate::view::inode_map::InodeMap;

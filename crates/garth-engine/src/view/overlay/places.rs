@@ -3,9 +3,6 @@
 use crate::error::Result;
 use crate::path::{Name, TreePath};
 
-/// File next to the directories of a stored upper layer that describes its lower layer.
-pub(super) const ABOUT: &str = "overlay.json";
-
 /// Directories of an upper layer. None of them exists before something is in it.
 #[derive(Clone, Debug)]
 #[doc(hidden)]

@@ -3,12 +3,10 @@
 
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
-
 use super::apply::{Applied, Side};
-use super::places::ABOUT;
 use super::{Difference, Overlay};
 use crate::error::{Error, ErrorKind, Result};
+use crate::fs::forks::{self, overlays};
 use crate::fs::store;
 use crate::fs::{AccountStore, FileSystem, FileSystemExt as _};
 use crate::model::{
@@ -18,15 +16,7 @@ use crate::model::{
 use crate::path::{Name, SYSTEM, TreePath, check_id};
 use crate::view::Scope;
 
-/// Lower layer of a stored overlay.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LowerLayer {
-    /// Directory of the account.
-    pub root: TreePath,
-    /// Commit whose state is shown, so that later changes by others do not show: a fork. `None` for the
-    /// current state.
-    pub as_of: Option<Seq>,
-}
+pub use crate::fs::forks::LowerLayer;
 
 /// Entry in a list of stored overlays.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,19 +61,27 @@ impl StoredOverlay {
         let about = serde_json::to_vec(lower).map_err(|error| {
             Error::invalid("the description of the lower layer cannot be stored").with_source(error)
         })?;
-        let file = dir.join(&Name::parse(ABOUT)?)?;
+        let file = forks::about(&dir)?;
         let batch = Batch {
             ops: vec![Op::mkdir(dir.clone()).with_parents(), Op::write(file, about).create_new()],
             // With parents, `mkdir` would accept a directory that exists.
-            preconditions: vec![(At::Path(dir), Precondition::Absent)],
+            preconditions: vec![(At::Path(dir.clone()), Precondition::Absent)],
             ..batch.clone()
         };
-        raw.commit(batch).await.map_err(|error| match error.kind() {
+        let created = raw.commit(batch).await.map_err(|error| match error.kind() {
             ErrorKind::Conflict => {
                 Error::new(ErrorKind::AlreadyExists, format!("{id}: an overlay of this id exists"))
             }
             _ => error,
-        })
+        })?;
+        // A collection that did not see the overlay may have ended its state since the first look.
+        if let Err(gone) = layer(account, &lower.root, lower.as_of).await
+            && gone.is(ErrorKind::Gone)
+        {
+            raw.commit(Op::remove_tree(dir).into()).await?;
+            return Err(gone);
+        }
+        Ok(created)
     }
 
     /// Opens an overlay.
@@ -185,10 +183,6 @@ impl StoredOverlay {
     }
 }
 
-fn overlays() -> Result<TreePath> {
-    Ok(TreePath::parse(SYSTEM)?.join(&Name::parse("overlays")?)?)
-}
-
 /// Returns the directory of an upper layer.
 fn place(id: &str) -> Result<TreePath> {
     check_id("overlay", id)?;
@@ -214,7 +208,7 @@ async fn layer(
 
 /// Reads the description of the lower layer.
 async fn about(raw: &dyn FileSystem, id: &str) -> Result<LowerLayer> {
-    let file = place(id)?.join(&Name::parse(ABOUT)?)?;
+    let file = forks::about(&place(id)?)?;
     let (_, text) =
         raw.fetch(&At::Path(file.clone()), ByteRange::ALL).await.map_err(|error| missing_or(id, error))?;
     serde_json::from_slice(&text).map_err(|error| {

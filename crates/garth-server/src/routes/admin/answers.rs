@@ -1,5 +1,7 @@
 //! Answers of the calls of an administrator.
 
+pub(crate) mod retention;
+
 use garth_agent::access::Upgrade;
 use garth_engine::fs::store::{Collectable, Collected, Fsck};
 use garth_engine::home::{Account, ApiKey, Binding};
@@ -608,22 +610,23 @@ mod tests {
     #[test]
     fn collections_are_answered_with_their_numbers() {
         let (ok, account) = (true, || "acme".to_owned());
-        let report = Collected { expired: 1, merged: 2, ..Collected::default() };
+        let report = Collected { expired: 1, merged: 2, folded: 5, ..Collected::default() };
         let done = AccountCollected { ok, account: account(), dry_run: false, report };
         assert_eq!(
             text(&AccountCollection::Done(done)),
             concat!(
-                r#"{"account":"acme","bytes":0,"chunks":0,"dry_run":false,"expired":1,"freed":0,"merged":2,"#,
-                r#""ok":true,"packs":0,"staged":0,"versions":0,"waiting":0,"waiting_bytes":0}"#
+                r#"{"account":"acme","bytes":0,"chunks":0,"contents":0,"dry_run":false,"expired":1,"folded":5,"#,
+                r#""freed":0,"merged":2,"ok":true,"oldest":0,"packs":0,"staged":0,"versions":0,"waiting":0,"#,
+                r#""waiting_bytes":0}"#
             )
         );
-        let report = Collectable { unnamed: 3, ..Collectable::default() };
+        let report = Collectable { unnamed: 3, oldest: 9, ..Collectable::default() };
         let dry = AccountCollectable { ok, account: account(), dry_run: true, report };
         assert_eq!(
             text(&AccountCollection::Dry(dry)),
             concat!(
-                r#"{"account":"acme","bytes":0,"chunks":0,"dry_run":true,"expired":0,"freed":0,"ok":true,"#,
-                r#""packs":0,"staged":0,"unnamed":3,"waiting":0,"waiting_bytes":0}"#
+                r#"{"account":"acme","bytes":0,"chunks":0,"dry_run":true,"expired":0,"folded":0,"freed":0,"#,
+                r#""ok":true,"oldest":9,"packs":0,"staged":0,"unnamed":3,"waiting":0,"waiting_bytes":0}"#
             )
         );
     }

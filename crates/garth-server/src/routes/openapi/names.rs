@@ -18,7 +18,7 @@ pub(super) const TAGS: [(&str, &str); 16] = [
     ("batch", "Several operations on files in one commit."),
     ("fs", "Bytes of files."),
     ("uploads", "Content for a later commit."),
-    ("admin", "Administration of accounts, keys, rules, quotas, overlays and snapshots."),
+    ("admin", "Administration of accounts, keys, rules, quotas, retention, overlays and snapshots."),
     ("changes", "Changes as they are committed."),
     ("service", "State of the service."),
 ];

@@ -246,6 +246,8 @@ fn admin(call: &str) -> Vec<Ask> {
         "rules/set" | "rules/remove" => json!({"pattern": "/nowhere/**", "constraint": "append-only"}),
         "quotas/set" => json!({"path": "/nowhere", "max_entries": 1000}),
         "quotas/remove" => json!({"path": "/nowhere"}),
+        "retention/set" => json!({"commits": 1_000_000}),
+        "retention/get" | "usage" => json!({}),
         "overlays/create" | "overlays/diff" | "overlays/apply" | "overlays/discard" => json!({"id": "draft"}),
         "snapshots/create" | "snapshots/remove" => json!({"name": "moment"}),
         "rules/list" | "quotas/list" | "overlays/list" | "snapshots/list" => json!({}),

@@ -44,7 +44,7 @@ const FILE_SYSTEM: [(&str, Served); 29] = [
     ("view_base", Not("for views inside of the process")),
 ];
 
-const ACCOUNT_STORE: [(&str, Served); 12] = [
+const ACCOUNT_STORE: [(&str, Served); 16] = [
     ("raw", Not("no request may see or change the data of garth itself")),
     ("overriding_rules", Not("no request may ask to violate rules; the command line can")),
     ("rules", By(&["/v1/admin/rules/list"])),
@@ -57,6 +57,10 @@ const ACCOUNT_STORE: [(&str, Served); 12] = [
     ("quotas", By(&["/v1/admin/quotas/list"])),
     ("set_quota", By(&["/v1/admin/quotas/set"])),
     ("remove_quota", By(&["/v1/admin/quotas/remove"])),
+    ("retention", By(&["/v1/admin/retention/get"])),
+    ("set_retention", By(&["/v1/admin/retention/set"])),
+    ("usage", By(&["/v1/admin/usage"])),
+    ("collect_next", Not("the server collects by itself what is due")),
 ];
 
 /// Returns the names of the methods of a trait, from its source.

@@ -32,7 +32,11 @@ impl<'a> Scratch<'a> {
     ) -> Result<Outcome> {
         reject_inode(to)?;
         let source = match self.past(as_of)? {
-            Some(mut past) => source(&mut past, from, recursive)?,
+            Some(mut past) => {
+                let source = source(&mut past, from, recursive)?;
+                check_contents(&past, &source)?;
+                source
+            }
             None => source(self, from, recursive)?,
         };
         // The source is looked up first: of two errors, that of the source is reported.
@@ -79,6 +83,7 @@ impl<'a> Scratch<'a> {
         if seq > self.state.head() {
             return Err(Error::new(ErrorKind::NotFound, format!("there is no commit {seq}")));
         }
+        self.state.check_readable(seq)?;
         Ok(Some(View {
             state: self.state,
             seq,
@@ -165,6 +170,21 @@ impl<'a> Scratch<'a> {
         copy.expires_at = node.expires_at.filter(|end| *end > time);
         Ok(())
     }
+}
+
+/// Fails with `Gone` for a source in the past whose old content is no longer kept.
+fn check_contents(past: &View<'_>, source: &Source) -> Result<()> {
+    let below = source.below.iter().map(|(found, node)| (node, Some(&found.path)));
+    for (node, path) in std::iter::once((&source.node, source.path.as_ref())).chain(below) {
+        if node.kind == Kind::File && past.state.is_content_gone(node.ino, past.seq) {
+            let error = Error::content_gone();
+            return Err(match path {
+                Some(path) => error.about(path),
+                None => error,
+            });
+        }
+    }
+    Ok(())
 }
 
 fn source(tree: &mut impl Tree, from: &At, recursive: bool) -> Result<Source> {

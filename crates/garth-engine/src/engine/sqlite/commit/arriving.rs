@@ -57,6 +57,11 @@ impl Arriving {
         }
     }
 
+    /// Returns the bytes of the uploads in progress of all owners.
+    pub(crate) fn bytes(&self) -> u64 {
+        lock(&self.in_progress).values().fold(0_u64, |sum, of| sum.saturating_add(of.bytes))
+    }
+
     /// Returns the uploads of an owner. Discarded ones count with their bytes alone.
     pub(crate) fn of(&self, owner: &str, now: Timestamp) -> UploadCount {
         let UploadCount { uploads, bytes } = lock(&self.in_progress).get(owner).copied().unwrap_or_default();

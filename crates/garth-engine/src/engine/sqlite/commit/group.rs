@@ -9,7 +9,7 @@ use rusqlite::Connection;
 use crate::engine::planner::{HeadRow, Planned, plan};
 use crate::engine::sqlite::chunk_store::Packs;
 use crate::engine::sqlite::commit::narrow::{mask, narrowed};
-use crate::engine::sqlite::commit::{write_delta, write_subtrees};
+use crate::engine::sqlite::commit::{stored, write_delta, write_subtrees};
 use crate::engine::sqlite::confinement::Reach;
 use crate::engine::sqlite::control::ControlCache;
 use crate::engine::sqlite::control::check_version;
@@ -206,7 +206,7 @@ impl GroupContext<'_> {
         let (conn, failpoints, env) = (state.conn, self.runtime.failpoints(), self.runtime.env());
         let registry = self.control.registry();
         check_version(head.projections, registry)?;
-        let first = head.seq;
+        let (first, limit) = (head.seq, self.control.at(conn, head.control)?.retention.stored);
         let (mut edits, mut changed) = (Edits::new(), ChangedNodes::new(registry));
         let mut results = Vec::with_capacity(batches.len());
         let (mut replayed, mut indexed) = (false, false);
@@ -226,7 +226,8 @@ impl GroupContext<'_> {
                     &of_gates
                 }
             };
-            match planned(&rows, head, env.now(), batch) {
+            let planned = planned(&rows, head, env.now(), batch);
+            match planned.and_then(|planned| stored::check(&rows, planned, limit, batch)) {
                 // A repeat of an earlier commit, perhaps one of this group: its rows are written already.
                 Ok(Planned::Replay(commit)) => {
                     replayed = true;

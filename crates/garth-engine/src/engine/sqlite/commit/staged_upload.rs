@@ -152,8 +152,15 @@ impl SqliteUpload {
         Ok(())
     }
 
+    /// Fails if the account has no room for the uploads in progress, with `length` more bytes of this one.
+    fn check_room(&self, length: usize) -> Result<()> {
+        let arrived = self.pack.as_ref().map_or(0, |pack| pack.size) + length as u64;
+        self.writer.check_stored(&self.owner, arrived.saturating_sub(self.counted))
+    }
+
     /// Moves one chunk from memory to the pack.
     async fn flush_chunk(&mut self, length: usize) -> Result<()> {
+        self.check_room(length)?;
         let data = self.held.split_to(length).freeze();
         // Before the write: content of an upload that `gc` has collected would go to a deleted file.
         self.renew().await?;

@@ -9,7 +9,7 @@ use crate::engine::planner::{Delta, HeadRow, NameRow, Region};
 use crate::engine::sqlite::projections::update::ChangedNodes;
 use crate::engine::sqlite::projections::{self, has_keys};
 use crate::engine::sqlite::tables::names_of_node::{self, CommitSpan};
-use crate::engine::sqlite::tables::{MAX, expiry, live_names, nodes, past_names};
+use crate::engine::sqlite::tables::{MAX, expiry, live_names, nodes, past_names, replaced};
 use crate::model::{Kind, Within};
 use crate::sqlite::DbResult;
 use crate::text::Edit;
@@ -93,6 +93,8 @@ fn lose(
             }
         }
         nodes::put(conn, &node)?;
+        // The log has the subtree, not the nodes in it.
+        replaced::put(conn, head.seq, ino)?;
         if node.nlink == 0 {
             if node.expires_at.is_some() {
                 expiry::remove(conn, ino)?;

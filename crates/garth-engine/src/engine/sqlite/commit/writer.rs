@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, Weak};
 
 // Not tokio's: its receivers stop being ready within a task that awaits many of them on one thread.
@@ -20,10 +20,12 @@ use crate::engine::sqlite::commit::checkpoint::Checkpoints;
 use crate::engine::sqlite::commit::group::{
     BatchRequest, GATHER, GroupContext, Task, WriteConn, fits, may_be_of_one_member, weight,
 };
+use crate::engine::sqlite::commit::stored;
 use crate::engine::sqlite::commit::waiters::CommitWaiters;
 use crate::engine::sqlite::confinement::Reach;
 use crate::engine::sqlite::control::ControlCache;
 use crate::engine::sqlite::open_nodes::OpenNodes;
+use crate::engine::sqlite::open_pasts::OpenPasts;
 use crate::engine::sqlite::schema;
 use crate::engine::sqlite::tables::head;
 use crate::engine::sqlite::writer_lock::{WriterGuard, WriterLock};
@@ -96,6 +98,7 @@ pub(crate) struct Writer {
     runtime: Runtime,
     packs: Arc<Packs>,
     open: Arc<OpenNodes>,
+    pasts: Arc<OpenPasts>,
     control: Arc<ControlCache>,
     lock: WriterLock,
     queue: Mutex<Queue>,
@@ -113,6 +116,10 @@ pub(crate) struct Writer {
     /// Held by the caller of `settle` that syncs for all others.
     settling: AsyncMutex<()>,
     arriving: Arriving,
+    /// Stored bytes with which the account is counted in the metrics.
+    counted_bytes: AtomicU64,
+    /// True once a minute: the next group counts them again.
+    counts_bytes: AtomicBool,
 }
 
 impl fmt::Debug for Writer {
@@ -140,7 +147,7 @@ impl Writer {
         runtime: &Runtime,
         lock: WriterLock,
         packs: &Arc<Packs>,
-        open: &Arc<OpenNodes>,
+        (open, pasts): (&Arc<OpenNodes>, &Arc<OpenPasts>),
         pool: &Arc<ConnPool>,
         control: &Arc<ControlCache>,
     ) -> Arc<Self> {
@@ -149,6 +156,7 @@ impl Writer {
             runtime: runtime.clone(),
             packs: Arc::clone(packs),
             open: Arc::clone(open),
+            pasts: Arc::clone(pasts),
             control: Arc::clone(control),
             lock,
             queue: Mutex::default(),
@@ -161,8 +169,11 @@ impl Writer {
             durable: AtomicU64::new(0),
             settling: AsyncMutex::new(()),
             arriving: Arriving::default(),
+            counted_bytes: AtomicU64::new(0),
+            counts_bytes: AtomicBool::new(false),
         });
         runtime.counters().open_accounts.add(1);
+        writer.count_bytes(pool.with(stored::used).ok());
         // Without a thread for the timer, the next account that is opened tries again.
         runtime.timer().add(&writer);
         let owner: Weak<dyn IdleOwner> = Arc::downgrade(&writer) as _;
@@ -200,6 +211,32 @@ impl Writer {
 
     pub(crate) fn packs(&self) -> &Arc<Packs> {
         &self.packs
+    }
+
+    /// Counts the stored bytes in the metrics; `None` leaves the last count.
+    fn count_bytes(&self, bytes: Option<u64>) {
+        let Some(bytes) = bytes else { return };
+        let before = self.counted_bytes.swap(bytes, Ordering::Relaxed);
+        let counted = &self.runtime.counters().stored_bytes;
+        counted.add(bytes);
+        counted.sub(before);
+    }
+
+    /// Fails if the account has no room for the uploads in progress, and for `more` bytes of one of them.
+    pub(crate) fn check_stored(&self, owner: &str, more: u64) -> Result<()> {
+        let (limit, used) = self.pool.read(|conn| {
+            let limit = self.control.at(conn, head::get(conn)?.control)?.retention.stored;
+            // Without a limit, nothing has to be counted.
+            Ok((limit, limit.map_or(Ok(0), |_| stored::used(conn))?))
+        })?;
+        let arriving = self.arriving.bytes().saturating_add(more);
+        match limit {
+            // A view, which has an owner, learns no numbers.
+            Some(limit) if used.saturating_add(arriving) > limit => {
+                Err(stored::full(owner.is_empty().then_some((limit, used))))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Returns the uploads in progress.
@@ -421,6 +458,9 @@ impl Writer {
             Ok(Some(due)) => self.set_chores(due),
             Ok(None) => {}
             Err(error) => self.stop_failed_chores(&error.describe(self.database.subject)),
+        }
+        if self.counts_bytes.swap(false, Ordering::Relaxed) {
+            self.count_bytes(stored::used(&conn.conn).ok());
         }
         self.used.store(self.runtime.conns().add(), Ordering::Relaxed);
         *slot = Some(conn);
@@ -656,6 +696,7 @@ impl Drop for Writer {
     fn drop(&mut self) {
         let counters = self.runtime.counters();
         counters.open_accounts.sub(1);
+        counters.stored_bytes.sub(self.counted_bytes.load(Ordering::Relaxed));
         if lock(&self.queue).chores {
             counters.index_behind.sub(1);
         }
@@ -665,12 +706,19 @@ impl Drop for Writer {
     }
 }
 
-/// Renews leases of nodes that this process holds open, and takes leases on those that `gc` has marked.
+/// Renews leases of nodes and past states that this process holds open, and takes leases on nodes that `gc`
+/// has marked. Lets the next group count the stored bytes.
 impl Tick for Writer {
     fn tick(self: Arc<Self>) -> bool {
-        if self.open.any() {
-            let (open, now) = (Arc::clone(&self.open), self.runtime.env().now());
-            self.transact_later(move |conn| open.renew(conn, now));
+        // Only groups change them. An account that is idle need not open a connection for this.
+        self.counts_bytes.store(true, Ordering::Relaxed);
+        if self.open.any() || self.pasts.any() {
+            let (open, pasts) = (Arc::clone(&self.open), Arc::clone(&self.pasts));
+            let now = self.runtime.env().now();
+            self.transact_later(move |conn| {
+                open.renew(conn, now)?;
+                pasts.renew(conn, now)
+            });
         }
         true
     }

@@ -1,5 +1,7 @@
 //! Sets of gates, and the cost of judging entries: in steps of SQLite, at two sizes of data that is hidden.
 
+use std::time::Duration;
+
 use futures::executor::block_on;
 use tempfile::TempDir;
 
@@ -9,8 +11,12 @@ use crate::engine::sqlite::{SqliteFs, schema};
 use crate::env::Env;
 use crate::fs::{AccountStore, FileSystem, Incoming};
 use crate::model::quota::Limits;
-use crate::model::{At, Batch, Confinement, HistoryPage, Op, Owner, Page, Projection, Seq, WalkPage, Within};
+use crate::model::{
+    At, Batch, Confinement, HistoryPage, Moment, Op, Owner, Page, Projection, Seq, WalkPage, Within,
+};
 use crate::path::Name;
+use crate::rule::PathPattern;
+use crate::rule::retention::{ContentLimit, Retention};
 use crate::rule::sample::{STATUS, registry};
 use crate::sqlite::patience::Bound;
 use crate::sqlite::steps;
@@ -90,6 +96,29 @@ fn end_in_hidden_entry_is_behind_all_of_it() {
     {
         assert_eq!(hidden.end_in(dir).as_deref(), due, "{dir}");
     }
+}
+
+#[test]
+fn past_of_gated_entry_without_content_is_hidden() {
+    let account = Account::new();
+    account.put("a", OPEN);
+    account.put("a", OPEN);
+    let last = block_on(account.fs.head()).unwrap().seq;
+    account.apply([Op::write(path("/nodes/a/.status"), OPEN)]);
+    let shows = |seq: Seq| {
+        // A new handle, which has judged nothing.
+        let fs = SqliteFs::open(account.folder.path(), Env::system(), registry()).unwrap();
+        let account = Account { fs, folder: tempfile::tempdir().unwrap() };
+        let then = block_on(account.gated(&[OPEN]).as_of(&Moment::Seq(seq))).unwrap();
+        block_on(then.stat(&at("/nodes/a/log"))).is_ok()
+    };
+    assert!(shows(last));
+    let limit =
+        ContentLimit { pattern: PathPattern::parse("/nodes/*/.status").unwrap(), keep: Duration::ZERO };
+    block_on(account.fs.set_retention(Retention { content: vec![limit], ..Retention::default() })).unwrap();
+    block_on(account.fs.gc(Duration::ZERO)).unwrap();
+    assert!(!shows(last), "what decided then is not known any more");
+    assert!(shows(Seq(last.0 + 1)));
 }
 
 #[test]

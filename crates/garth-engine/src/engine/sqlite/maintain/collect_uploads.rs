@@ -70,11 +70,12 @@ impl SqliteFs {
     }
 }
 
-/// Collects uploads once a minute, as long as the account has some that are not committed.
+/// Collects once a minute: uploads, as long as the account has some that are not committed, and what else is
+/// due.
 impl Tick for Inner {
     fn tick(self: Arc<Self>) -> bool {
         if self.has_uploads.swap(false, Ordering::Relaxed) {
-            let fs = SqliteFs::over(self);
+            let fs = SqliteFs::over(Arc::clone(&self));
             let runtime = fs.runtime().clone();
             // Not on the thread of the timer, which serves all accounts.
             runtime.maintainers().run_later(move || {
@@ -85,6 +86,7 @@ impl Tick for Inner {
                 });
             });
         }
+        self.collect_later();
         true
     }
 }

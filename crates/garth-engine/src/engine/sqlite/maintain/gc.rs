@@ -1,5 +1,5 @@
 //! Garbage collection: records expired entries, and removes data that no version, snapshot, lease or open
-//! handle needs.
+//! handle needs, and the past that the retention of the account ends.
 //!
 //! It works in steps, so that commits hardly wait, and finds its work by indexes and queues that commits
 //! feed, so that its cost depends on the garbage alone. Rows are removed at once. Data that other processes
@@ -21,7 +21,9 @@ use crate::engine::sqlite::maintain::merge_extents::{self, MergeStats, Run};
 use crate::engine::sqlite::maintain::orphan_nodes::{self, Place};
 use crate::engine::sqlite::maintain::step::{Times, Turn};
 use crate::engine::sqlite::tables::staged::{self, Due};
-use crate::engine::sqlite::tables::{chunk_refs, expiry, head, idempotency, leases, names_of_node, packs};
+use crate::engine::sqlite::tables::{
+    chunk_refs, expiry, head, idempotency, leases, names_of_node, packs, past_leases,
+};
 use crate::engine::sqlite::{SqliteFs, chunk_store, control};
 use crate::error::{ErrorKind, Result};
 use crate::fs::FileSystem;
@@ -42,17 +44,26 @@ const FILES: usize = 4096;
 const RUNS: usize = 64;
 
 impl SqliteFs {
-    /// Implements `AccountStore::gc` on this thread. Pack files, and content that was written to unnamed
-    /// files, are removed in two phases.
+    /// Implements `AccountStore::gc` on this thread. Pack files, unnamed files, and the past are removed in
+    /// two phases.
     pub(crate) fn collect(&self, grace: Duration) -> Result<Collected> {
+        self.collect_past(grace, true)
+    }
+
+    /// Collects, and removes the past exactly as the retention says, or once a step is worth while.
+    pub(super) fn collect_past(&self, grace: Duration, exact: bool) -> Result<Collected> {
         let now = self.inner.runtime.env().now();
         let times = Times::new(now, grace);
-        // The order lets one run collect what its earlier steps release: uploads and unnamed files release
-        // chunks, and chunks release ranges of pack files.
+        // The order lets one run collect what its earlier steps release: uploads, unnamed files and the past
+        // release chunks, and chunks release ranges of pack files. The past goes after merging and after the
+        // search for old content, which read the log.
         let mut collected = Collected { expired: self.record_expired()?, ..Collected::default() };
+        collected.oldest = self.announce(now, exact)?;
         self.forget_ended(times.uploads(), &mut collected)?;
         let removed_writes = self.take_back(times, &mut collected)?;
         self.merge(&removed_writes, &mut collected)?;
+        self.age_content(times, &mut collected)?;
+        self.fold(times, &mut collected)?;
         self.catch_up()?;
         self.remove_chunks(now, &mut collected)?;
         self.doom_orphans()?;
@@ -106,11 +117,14 @@ impl SqliteFs {
         }
     }
 
-    /// Removes content that was written to files without a name. Returns the files.
+    /// Removes content that was written to files without a name, and files that no readable state shows.
+    /// Returns the files that are left.
     fn take_back(&self, times: Times, collected: &mut Collected) -> Result<Vec<u64>> {
         let (mut files, mut place) = (Vec::new(), Some(Place::default()));
         while let Some(from) = place {
-            let step = self.step(move |conn, turn| orphan_nodes::take_back(conn, times, from, turn))?;
+            let open = Arc::clone(&self.inner.open);
+            let step =
+                self.step(move |conn, turn| orphan_nodes::take_back(conn, &open, times, from, turn))?;
             collected.versions += step.versions;
             files.extend(step.done);
             place = step.next;
@@ -327,8 +341,9 @@ impl SqliteFs {
 
 /// Returns the number of uploads removed, and true if there is more to do.
 fn forget_ended(conn: &Connection, registry: &Registry, due: Due, turn: &mut Turn) -> DbResult<(u64, bool)> {
-    // Not in pieces: only open nodes without a name have leases.
+    // Not in pieces: only open nodes without a name and open views of the past have leases.
     leases::remove_ended(conn, due.now.0)?;
+    past_leases::remove_ended(conn, due.now.0)?;
     while idempotency::remove_ended(conn, due.now.0, PIECE)? > 0 {
         if turn.is_over() {
             return Ok((0, true));
@@ -578,7 +593,9 @@ mod tests {
         let turn = &mut Turn::begin(env);
         let collect = || {
             assert_eq!(forget_ended(&conn, &Registry::empty(), times.uploads(), turn).unwrap(), (0, false));
-            assert_eq!(orphan_nodes::take_back(&conn, times, Place::default(), turn).unwrap().versions, 0);
+            let open = &account.fs.inner.open;
+            let taken = orphan_nodes::take_back(&conn, open, times, Place::default(), turn).unwrap();
+            assert_eq!(taken.versions, 0);
             let from: u64 = conn.query_row("SELECT merged FROM head", [], |row| row.get(0)).unwrap();
             assert_eq!(merge_extents::written(&conn, from, &mut BTreeSet::new()).unwrap(), None);
             assert_eq!(remove_chunks(&conn, env.now(), turn).unwrap(), (0, 0, false));

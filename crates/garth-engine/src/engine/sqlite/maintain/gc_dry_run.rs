@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension as _, params};
 
+use crate::engine::sqlite::maintain::announce;
 use crate::engine::sqlite::maintain::step::Times;
-use crate::engine::sqlite::tables::{leases, staged};
+use crate::engine::sqlite::query::read_view::ReadView;
+use crate::engine::sqlite::tables::{head, leases, staged};
 use crate::engine::sqlite::{SqliteFs, chunk_store};
 use crate::error::Result;
 use crate::fs::store::Collectable;
@@ -24,6 +26,7 @@ impl SqliteFs {
             count_packs(view.conn, times, &mut report)?;
             report.unnamed = unnamed(view.conn, times)?;
             (report.waiting, report.waiting_bytes) = waiting(view.conn, times)?;
+            (report.oldest, report.folded) = past(view, times)?;
             Ok(report)
         })?;
         self.each_pack_file(|files| {
@@ -33,6 +36,13 @@ impl SqliteFs {
         })?;
         Ok(report)
     }
+}
+
+/// Returns the first commit that would be readable, and the number of commits before it that the log has.
+fn past(view: &ReadView<'_>, times: Times) -> DbResult<(u64, u64)> {
+    let head = head::get(view.conn)?;
+    let oldest = announce::next_oldest(view, times.now, true)?.unwrap_or(head.oldest);
+    Ok((oldest, oldest - head.folded))
 }
 
 fn expired(conn: &Connection, time: i64) -> DbResult<u64> {

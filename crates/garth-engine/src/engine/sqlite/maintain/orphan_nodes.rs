@@ -1,10 +1,13 @@
 //! Removes content that was written to files after they had lost their last name. Only open handles saw it,
-//! no version of the tree does. The version that lost the name stays, because the past shows it.
+//! no version of the tree does. The version that lost the name stays while a readable state of the past shows
+//! the node; then the node is removed.
 
 use rusqlite::Connection;
 
+use crate::engine::sqlite::maintain::fold::remove_ended;
 use crate::engine::sqlite::maintain::step::{Times, Turn};
-use crate::engine::sqlite::tables::{MAX, chunk_refs, extents, leases, nodes};
+use crate::engine::sqlite::open_nodes::OpenNodes;
+use crate::engine::sqlite::tables::{MAX, chunk_refs, extents, fold, leases, nodes};
 use crate::sqlite::DbResult;
 
 /// Rows fetched or removed at a time.
@@ -22,20 +25,23 @@ pub(crate) struct Place {
 pub(crate) struct TakeBackStep {
     /// Versions removed.
     pub(crate) versions: u64,
-    /// Files that are as they were when they lost their name.
+    /// Files that are as they were when they lost their name, which the past shows.
     pub(crate) done: Vec<u64>,
     /// Place to continue; `None` at the end.
     pub(crate) next: Option<Place>,
 }
 
-/// Marks the files that no process holds open, and takes back those marked for longer than the grace period.
+/// Marks the nodes that no process holds open, and takes back those marked for longer than the grace period.
+/// `open` are the nodes that this process holds open, also those without a lease.
 pub(crate) fn take_back(
     conn: &Connection,
+    open: &OpenNodes,
     times: Times,
     from: Place,
     turn: &mut Turn,
 ) -> DbResult<TakeBackStep> {
     let (mut taken, mut place) = (TakeBackStep::default(), from);
+    let reached = fold::reached(conn)?;
     while let Some((ino, doomed_at)) = leases::next_unleased(conn, place.ino)? {
         if place.ino != ino {
             place = Place { ino, at: (0, 0) };
@@ -50,8 +56,16 @@ pub(crate) fn take_back(
                 taken.next = Some(place);
                 return Ok(taken);
             }
-            leases::remove_unnamed(conn, ino)?;
-            taken.done.push(ino);
+            if nodes::last_unlink(conn, ino)?.is_none_or(|last| last > reached) {
+                leases::remove_unnamed(conn, ino)?;
+                taken.done.push(ino);
+            } else if !open.is_open(ino) {
+                if !remove_node(conn, ino, turn)? {
+                    taken.next = Some(place);
+                    return Ok(taken);
+                }
+                leases::remove_unnamed(conn, ino)?;
+            }
         }
         place = Place { ino: ino + 1, at: (0, 0) };
         if turn.is_over() {
@@ -60,6 +74,31 @@ pub(crate) fn take_back(
         }
     }
     Ok(taken)
+}
+
+/// Removes a node that no readable state shows. Returns false if the turn ended before.
+fn remove_node(conn: &Connection, ino: u64, turn: &mut Turn) -> DbResult<bool> {
+    // The version without a name goes last: until then an interrupted removal is found again.
+    while remove_ended(conn, ino, MAX)? {
+        if turn.is_over() {
+            return Ok(false);
+        }
+    }
+    loop {
+        let live = extents::live(conn, ino, PIECE)?;
+        if live.is_empty() {
+            break;
+        }
+        for (key, chunk) in live {
+            extents::remove(conn, ino, key)?;
+            chunk_refs::change(conn, chunk, -1)?;
+        }
+        if turn.is_over() {
+            return Ok(false);
+        }
+    }
+    nodes::remove(conn, ino)?;
+    Ok(true)
 }
 
 /// Returns false if the turn ended before everything was taken back. The past shows the same at any such

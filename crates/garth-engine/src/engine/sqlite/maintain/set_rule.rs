@@ -20,7 +20,7 @@ use crate::fs::store::{MAX_VIOLATIONS, SetRuleResult};
 use crate::fs::violation_search::{ViolationSearch, look_while};
 use crate::model::{ChangeKind, ChangesQuery, Seq, VersionId};
 use crate::rule::{FileViolation, PathPattern, Place, Rule, Rules};
-use crate::sqlite::DbResult;
+use crate::sqlite::{DbError, DbResult};
 
 /// Most changes that are checked while commits wait.
 const MOST_CHANGES: usize = 1000;
@@ -34,7 +34,7 @@ enum ChangesVerdict {
     /// No change violates the rule.
     Good,
     Broken(FileViolation),
-    /// Too many changes to check in one transaction.
+    /// Too many changes to check in one transaction, or changes that the log no longer has.
     Much,
 }
 
@@ -126,7 +126,11 @@ impl SqliteFs {
     /// Checks the changes after a commit.
     fn check_changes_since(&self, conn: &Connection, rule: &Rule, since: Seq) -> DbResult<ChangesVerdict> {
         let view = self.view_on(conn, None)?;
-        let changes = view.changes(&ChangesQuery::since(since).limit(MOST_CHANGES))?;
+        let changes = match view.changes(&ChangesQuery::since(since).limit(MOST_CHANGES)) {
+            // The log was cut meanwhile, so the changes are not known.
+            Err(DbError::Other(error)) if error.is(ErrorKind::Gone) => return Ok(ChangesVerdict::Much),
+            changes => changes?,
+        };
         if changes.until.seq < changes.head {
             return Ok(ChangesVerdict::Much);
         }
@@ -213,5 +217,25 @@ mod tests {
             assert!(!fs.rules_now().unwrap().all().any(|known| *known == rule));
         }
         assert!(block_on(crate::AccountStore::set_rule(&*fs, rule, false)).unwrap().set);
+    }
+
+    #[test]
+    fn rule_is_set_while_log_is_folded() {
+        let folder = tempfile::tempdir().unwrap();
+        let fs = SqliteFs::open(folder.path(), Env::system(), crate::rule::sample::registry()).unwrap();
+        let path = TreePath::parse("/notes/a").unwrap();
+        let write =
+            || block_on(fs.commit(Op::write(path.clone(), "text").with_parents().into())).unwrap().seq;
+        let (since, last) = (write(), write());
+        let rule = Rule::new(PathPattern::parse("/notes/**").unwrap(), Constraint::MaxSize(9));
+        let (same, set) = (fs.clone(), rule.clone());
+        let task = move |conn: &Connection| {
+            head::raise_oldest(conn, last.0, 1)?;
+            // The changes after its check of the tree are not known any more.
+            let since = same.set_unless_violated(conn, &set, Some(since), &[])?;
+            Ok(matches!(since, ChangesVerdict::Much))
+        };
+        assert!(block_on(fs.inner.writer.transact(true, task)).unwrap());
+        assert!(fs.set_rule_now(&rule, false, &|| Ok(())).unwrap().set, "the tree is checked again");
     }
 }

@@ -19,6 +19,9 @@ use crate::sqlite::DbResult;
 const WORK: Duration = Duration::from_millis(20);
 /// Most rows of a step, for clocks that stand still or are set back.
 const ROWS: usize = 4096;
+/// Longest pause after a step in the background. A pause is three times as long as its step, so that a
+/// quarter of the writer's time goes to such steps at most.
+const PAUSE: Duration = Duration::from_millis(150);
 /// Time for which a finished upload stays, however short the grace period is: a write uploads long content
 /// and commits it a little later.
 const UNUSED: i64 = 2 * 60;
@@ -73,9 +76,10 @@ impl SqliteFs {
         work: impl FnOnce(&Connection, &mut Turn) -> DbResult<T> + Send + 'static,
     ) -> Result<T> {
         // Acquired before the step is queued, so that waiting steps take no thread of the writers.
-        let _permit = self.inner.runtime.maintenance().acquire();
+        let permit = self.inner.runtime.maintenance().acquire();
         let (env, registry) = (self.inner.runtime.env().clone(), self.inner.control.registry().clone());
-        block_on(self.inner.writer.transact(false, move |conn| {
+        let begun = env.instant();
+        let outcome = block_on(self.inner.writer.transact(false, move |conn| {
             // Another process may have registered a newer set of projections.
             check_version(head::get(conn)?.projections, &registry)?;
             let before = conn.total_changes();
@@ -86,7 +90,13 @@ impl SqliteFs {
                 head::next_epoch(conn)?;
             }
             Ok(value)
-        }))
+        }));
+        drop(permit);
+        if self.is_slow {
+            let env = self.inner.runtime.env();
+            env.sleep((env.instant().duration_since(begun) * 3).min(PAUSE));
+        }
+        outcome
     }
 }
 

@@ -1,5 +1,6 @@
 //! Refusals of content before it is received.
 
+use crate::engine::sqlite::commit::stored;
 use crate::engine::sqlite::query::read_view::ReadView;
 use crate::engine::sqlite::tables::{head, quotas, staged};
 use crate::error::{Error, ErrorKind, Result};
@@ -10,18 +11,29 @@ use crate::rule::quota::{Count, refuse};
 use crate::sqlite::DbResult;
 
 impl ReadView<'_> {
-    /// Implements `FileSystem::admit`. `arriving` are the owner's uploads in progress, and discarded ones.
-    /// They were counted before this view began: one that has finished since counts twice, never not at all.
-    pub(crate) fn admit(&self, at: &At, content: &Incoming, arriving: staged::UploadCount) -> DbResult<()> {
+    /// Implements `FileSystem::admit`. `arriving` are the owner's uploads in progress, and discarded ones;
+    /// `of_all` are the bytes of those in progress of all owners. They were counted before this view began:
+    /// one that has finished since counts twice, never not at all.
+    pub(crate) fn admit(
+        &self,
+        at: &At,
+        content: &Incoming,
+        arriving: staged::UploadCount,
+        of_all: u64,
+    ) -> DbResult<()> {
         self.check_room(content, arriving)?;
+        let control = self.control.at(self.conn, head::get(self.conn)?.control)?;
+        if let Some(limit) = control.retention.stored {
+            let used = stored::used(self.conn)?.saturating_add(of_all);
+            stored::check_room(self.reach, limit, used, content.arrives)?;
+        }
         let At::Path(path) = at else { return Ok(()) };
         let within = self.reach.within.without(self.reach.gates.holes());
         check_reach(&within, path)?;
         if !self.is_open(path)? {
             return Err(Error::closed(path).into());
         }
-        let rules = self.control.at(self.conn, head::get(self.conn)?.control)?.rules;
-        self.reach.check_write(path, content.size, &rules)?;
+        self.reach.check_write(path, content.size, &control.rules)?;
         let quotas = quotas::all_of(self.conn)?;
         let above = quotas.iter().filter(|quota| path.is_within(&quota.path));
         let counted = above.map(|quota| {

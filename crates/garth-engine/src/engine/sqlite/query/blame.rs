@@ -19,6 +19,7 @@ const EXTENTS: usize = 20_000;
 
 impl ReadView<'_> {
     pub(crate) fn blame(&self, node: &NodeRow, range: ByteRange, limit: usize) -> DbResult<Blame> {
+        self.check_content(node.ino)?;
         let end = range.offset.saturating_add(range.length).min(node.size);
         let (mut at, mut seen, mut blame) = (range.offset, 0, Blame::new());
         for _ in 0..WINDOWS {

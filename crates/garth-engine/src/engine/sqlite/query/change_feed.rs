@@ -17,7 +17,10 @@ use crate::sqlite::DbResult;
 impl ReadView<'_> {
     pub(crate) fn changes(&self, query: &ChangesQuery) -> DbResult<Changes> {
         let within = query.check()?.intersect(&self.reach.within);
-        let head = self.head()?;
+        let (head, oldest) = (self.head()?, self.oldest()?);
+        if query.since.seq.0 < oldest {
+            return Err(Error::gone(oldest).into());
+        }
         let mut page = Page {
             view: self,
             whole: within == self.reach.within,

@@ -34,6 +34,8 @@ pub(crate) struct PathVersions<'a> {
     span: Option<NameSpan>,
     /// Start of the span after that one.
     newer_since: Option<u64>,
+    /// First commit whose state is readable. Spans that ended up to there are not kept.
+    oldest: u64,
     last: Option<(u64, u64)>,
 }
 
@@ -47,12 +49,12 @@ impl<'a> PathVersions<'a> {
         let Some((dir, name)) = path.key().rsplit_once('/') else {
             return Self::of_node(view, Ino::ROOT.0, before);
         };
-        let mut versions = Self::new(view, (dir, name), before);
-        if !past_names::was_used(view.conn, dir, name, view.seq())? {
+        let mut versions = Self::new(view, (dir, name), before)?;
+        if !past_names::was_used(view.conn, (dir, name), versions.oldest, view.seq())? {
             return Err(Error::not_found(path).into());
         }
-        // The newest commit that can be returned.
-        let start = versions.before.0.min(view.seq());
+        // The newest commit that can be returned, or the oldest state, which has the rest.
+        let start = versions.before.0.min(view.seq()).max(versions.oldest);
         if let Some(there) = past_names::get_at(view.conn, dir, name, start)? {
             versions.newer_since = Some(there.since);
             versions.begin(there.ino)?;
@@ -60,22 +62,45 @@ impl<'a> PathVersions<'a> {
         for ino in past_names::came_later(view.conn, (dir, name), start, view.seq())? {
             versions.begin(ino)?;
         }
-        versions.span = past_names::ended_before(view.conn, dir, name, start.saturating_add(1))?;
+        versions.span = versions.span_before(start.saturating_add(1))?;
+        versions.check_start()?;
         Ok(versions)
     }
 
     /// Returns the versions of a node before one.
     pub(crate) fn of_node(view: &'a ReadView<'a>, ino: u64, before: Option<VersionId>) -> DbResult<Self> {
-        let mut versions = Self::new(view, ("", ""), before);
+        let mut versions = Self::new(view, ("", ""), before)?;
         versions.begin(ino)?;
+        versions.check_start()?;
         Ok(versions)
     }
 
-    fn new(view: &'a ReadView<'a>, (dir, name): (&'a str, &'a str), before: Option<VersionId>) -> Self {
+    fn new(
+        view: &'a ReadView<'a>,
+        (dir, name): (&'a str, &'a str),
+        before: Option<VersionId>,
+    ) -> DbResult<Self> {
         let newest = (view.seq().saturating_add(1).min(MAX), 0, false);
         let before = before.map_or(newest, |id| (id.seq.0.min(MAX), id.ino.0.min(MAX), false)).min(newest);
-        let (heads, seen) = (BTreeSet::new(), HashSet::new());
-        Self { view, dir, name, before, heads, seen, span: None, newer_since: None, last: None }
+        let (heads, seen, oldest) = (BTreeSet::new(), HashSet::new(), view.oldest()?);
+        Ok(Self { view, dir, name, before, heads, seen, span: None, newer_since: None, oldest, last: None })
+    }
+
+    /// Fails with `Gone` for a page that begins before the oldest state: the versions there are not kept.
+    /// Only after a version that this state shows, the page continues with those of other nodes.
+    fn check_start(&self) -> DbResult<()> {
+        let (seq, ino, _) = self.before;
+        if self.oldest == 0 || seq > self.oldest {
+            return Ok(());
+        }
+        let is_next = self.seen.contains(&ino) && self.view.shown_before(ino, seq + 1)? == Some(seq);
+        if is_next { Ok(()) } else { Err(Error::gone(self.oldest).into()) }
+    }
+
+    /// Returns the newest span that ended before commit `till` and is kept.
+    fn span_before(&self, till: u64) -> DbResult<Option<NameSpan>> {
+        let span = past_names::ended_before(self.view.conn, self.dir, self.name, till)?;
+        Ok(span.filter(|span| span.till > self.oldest))
     }
 
     /// Returns sequence number and inode of the next version, and false for an end.
@@ -111,7 +136,7 @@ impl<'a> PathVersions<'a> {
             self.go_on(span.ino, (span.till, 0, false))?;
         }
         self.newer_since = Some(span.since);
-        self.span = past_names::ended_before(self.view.conn, self.dir, self.name, span.till)?;
+        self.span = self.span_before(span.till)?;
         Ok(())
     }
 

@@ -1,5 +1,6 @@
 //! Reads of the tree, now or after a past commit, inside one read transaction.
 
+use std::cell::OnceCell;
 use std::collections::BTreeSet;
 
 use bytes::Bytes;
@@ -39,8 +40,12 @@ pub(crate) struct ReadView<'a> {
     /// True for a view of the past, even while its commit is the newest. Such a view has no open nodes and no
     /// keys.
     pub(crate) is_past: bool,
+    /// First commit whose state is readable, once it was looked up. See [`ReadView::oldest`].
+    pub(crate) oldest: OnceCell<u64>,
     /// The time by which entries have expired.
     pub(crate) time: i64,
+    /// Time at which a view of the past was opened.
+    pub(crate) opened: i64,
     pub(crate) gated: GatedFacts,
 }
 
@@ -517,6 +522,7 @@ impl ReadView<'_> {
 
     /// Reads bytes of a file of this size.
     pub(crate) fn read(&self, ino: u64, size: u64, range: ByteRange) -> DbResult<Bytes> {
+        self.check_content(ino)?;
         let end = range.offset.saturating_add(range.length).min(size);
         if range.offset >= end {
             return Ok(Bytes::new());

@@ -3,12 +3,14 @@
 use crate::engine::planner::NodeRow;
 use crate::engine::sqlite::query::path_versions::PathVersions;
 use crate::engine::sqlite::query::read_view::{ReadView, check_limit};
-use crate::engine::sqlite::tables::names_of_node::CommitSpan;
-use crate::engine::sqlite::tables::{MAX, commit_log, head, nodes, past_names, snapshots};
+use crate::engine::sqlite::tables::names_of_node::{self, CommitSpan};
+use crate::engine::sqlite::tables::{
+    MAX, commit_log, content_gone, folded_authors, head, nodes, past_names, snapshots,
+};
 use crate::error::{Error, ErrorKind};
 use crate::model::{
-    At, CommitInfo, Filling, HistoryPage, Ino, Listing, Moment, Owner, Seq, Snapshot, SnapshotsPage, Version,
-    VersionId,
+    At, CommitInfo, Filling, HistoryPage, Ino, Listing, Moment, Owner, Seq, Snapshot, SnapshotsPage,
+    Timestamp, Version, VersionId,
 };
 use crate::path::TreePath;
 use crate::sqlite::DbResult;
@@ -17,6 +19,7 @@ impl ReadView<'_> {
     pub(crate) fn history(&self, at: &At, page: &HistoryPage) -> DbResult<Listing<Version>> {
         check_limit(page.limit)?;
         let path = self.path_at(at)?;
+        self.check_history()?;
         if let Some(only) = self.gated_history(at, path.as_ref(), page)? {
             return Ok(only);
         }
@@ -27,7 +30,7 @@ impl ReadView<'_> {
                 let all = self.seq().saturating_add(1).min(MAX);
                 // The root exists before its first version.
                 let root = *ino == Ino::ROOT && self.reach.within.contains(&TreePath::root());
-                if !root && !self.sees_everything() && self.shown_before(ino.0, all)?.is_none() {
+                if !root && self.shown_before(ino.0, all)?.is_none() {
                     return Err(Error::no_node().into());
                 }
                 PathVersions::of_node(self, ino.0, page.before)?
@@ -47,16 +50,65 @@ impl ReadView<'_> {
         Ok(found)
     }
 
+    /// Returns the first commit whose state is readable; 0 if all are. Answers never depend on how much of
+    /// the past before it has been removed.
+    pub(crate) fn oldest(&self) -> DbResult<u64> {
+        if let Some(known) = self.oldest.get() {
+            return Ok(*known);
+        }
+        let read = head::get(self.conn)?.oldest;
+        Ok(*self.oldest.get_or_init(|| read))
+    }
+
+    /// Fails with `Gone` for a view of a state that is no longer readable, and that shows because the view
+    /// was opened before: versions of that time are not kept.
+    pub(crate) fn check_history(&self) -> DbResult<()> {
+        match self.oldest()? {
+            oldest if self.seq() < oldest => Err(Error::gone(oldest).into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Fails with `Gone` for old content of a file that its path class no longer keeps, which must not be
+    /// read as holes.
+    pub(crate) fn check_content(&self, ino: u64) -> DbResult<()> {
+        match self.as_of {
+            Some(seq) if content_gone::is_gone(self.conn, ino, seq, self.opened)? => {
+                Err(Error::content_gone().into())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns true if a version is after the oldest state, or is the one that this state shows.
+    fn is_kept(&self, version: &NodeRow) -> DbResult<bool> {
+        let oldest = self.oldest()?;
+        if oldest == 0 || version.seq > oldest {
+            return Ok(true);
+        }
+        // In the oldest state a node without a name is gone, although a handle may still hold it open.
+        let kept = match version.nlink {
+            0 => None,
+            _ => nodes::version(self.conn, version.ino, oldest)?,
+        };
+        Ok(kept.is_some_and(|kept| kept.seq == version.seq))
+    }
+
+    /// Returns the newest version of a node before `before` that is kept.
+    fn version_before(&self, ino: u64, before: u64) -> DbResult<Option<NodeRow>> {
+        match nodes::version(self.conn, ino, before.saturating_sub(1))? {
+            Some(node) if node.seq > 0 && self.is_kept(&node)? => Ok(Some(node)),
+            _ => Ok(None),
+        }
+    }
+
     /// Returns the newest version of a node before `before` that this view shows.
     pub(crate) fn shown_before(&self, ino: u64, before: u64) -> DbResult<Option<u64>> {
         if self.sees_everything() {
-            let node = nodes::version(self.conn, ino, before.saturating_sub(1))?;
-            return Ok(node.map(|node| node.seq).filter(|seq| *seq > 0));
+            return Ok(self.version_before(ino, before)?.map(|node| node.seq));
         }
         let mut before = before;
-        while let Some(node) =
-            nodes::version(self.conn, ino, before.saturating_sub(1))?.filter(|it| it.seq > 0)
-        {
+        while let Some(node) = self.version_before(ino, before)? {
             if self.is_shown(&node)? {
                 return Ok(Some(node.seq));
             }
@@ -65,6 +117,25 @@ impl ReadView<'_> {
             before = node.seq.min(until + 1);
         }
         Ok(None)
+    }
+
+    /// Returns a version that this view may open by its id.
+    pub(crate) fn version_to_open(&self, version: VersionId) -> DbResult<NodeRow> {
+        self.check_history()?;
+        let (seq, ino) = (version.seq.0, version.ino.0);
+        let known = seq <= self.seq().min(MAX) && ino <= MAX;
+        let node = if known { nodes::version(self.conn, ino, seq)? } else { None };
+        if let Some(node) = node.filter(|node| node.seq == seq)
+            && self.is_kept(&node)?
+            && self.may_open(&node)?
+        {
+            return Ok(node);
+        }
+        match self.oldest()? {
+            // Also if it never existed: nothing is left that could tell.
+            oldest if seq < oldest => Err(Error::gone(oldest).into()),
+            _ => Err(Error::new(ErrorKind::NotFound, format!("there is no version {version}")).into()),
+        }
     }
 
     /// Returns true if this version of a node is in reach: the node had a name there while the version was
@@ -81,23 +152,33 @@ impl ReadView<'_> {
         let span = match version.nlink {
             // A version without a name belongs where the node had its last one.
             0 => CommitSpan::at(self.end_of(version)?),
-            _ => CommitSpan { from: version.seq, to },
+            // Names that ended before the oldest state are not kept.
+            _ => CommitSpan { from: version.seq.max(self.oldest()?), to },
         };
         self.was_reached(version.ino, span)
     }
 
-    /// Returns the last commit after which a node had a name, for a version without one.
+    /// Returns the last readable commit after which a node had a name, for a version without one; 0 if there
+    /// is none.
     fn end_of(&self, version: &NodeRow) -> DbResult<u64> {
-        let till = past_names::last_end(self.conn, version.ino, version.seq)?;
+        let oldest = self.oldest()?;
+        let till = past_names::last_end(self.conn, version.ino, version.seq)?.filter(|till| *till > oldest);
         Ok(till.map_or(0, |till| till.saturating_sub(1)))
     }
 
-    /// Returns the last commit up to `seq` that removed a name in reach from a node.
+    /// Returns the last commit after the oldest state and up to `seq` that removed a name in reach from a
+    /// node.
     fn last_named(&self, ino: u64, seq: u64) -> DbResult<Option<u64>> {
-        past_names::last_end_of(self.conn, ino, seq, |dir, name, till| {
+        let oldest = self.oldest()?;
+        let last = past_names::last_end_of(self.conn, ino, seq, |dir, name, till| {
+            // The names of earlier ends may be removed, so that no further look changes the answer.
+            if till <= oldest {
+                return Ok(true);
+            }
             let path = TreePath::from_row(dir, name);
             Ok(self.reach.within.contains(&path) && self.was_open(&path, till.saturating_sub(1))?)
-        })
+        })?;
+        Ok(last.filter(|till| *till > oldest))
     }
 
     fn version(&self, seq: u64, ino: u64, there: bool) -> DbResult<Version> {
@@ -116,12 +197,33 @@ impl ReadView<'_> {
         Ok(Version { id: VersionId { seq: Seq(seq), ino: Ino(ino) }, commit, entry })
     }
 
-    /// Returns true if a node had no name in reach after a commit.
+    /// Returns true if a node had no name in reach after a commit, or if that is not known.
     pub(crate) fn was_outside(&self, ino: u64, seq: u64) -> DbResult<bool> {
         if ino == Ino::ROOT.0 {
             return Ok(!self.reach.within.contains(&TreePath::root()));
         }
-        Ok(!self.sees_everything() && !self.was_reached(ino, CommitSpan::at(seq))?)
+        if self.sees_everything() {
+            return Ok(false);
+        }
+        let oldest = self.oldest()?;
+        match seq < oldest {
+            true => Ok(!self.is_reached_since(ino, seq, oldest)?),
+            false => Ok(!self.was_reached(ino, CommitSpan::at(seq))?),
+        }
+    }
+
+    /// Returns true if a node has a name in reach in the oldest state that it has had since an earlier commit
+    /// or longer. Names that ended in between are not kept.
+    fn is_reached_since(&self, ino: u64, since: u64, oldest: u64) -> DbResult<bool> {
+        let (within, span) = (&self.reach.within, CommitSpan::at(oldest));
+        let mut is_reached = false;
+        names_of_node::each_in_span(self.conn, ino, span, within, &mut |(dir, name), last| {
+            let row = past_names::get_at(self.conn, &dir, &name, oldest)?;
+            is_reached = row.is_some_and(|row| row.since <= since)
+                && self.was_open_name((&dir, &name), last.min(self.seq()))?;
+            Ok(!is_reached)
+        })?;
+        Ok(is_reached)
     }
 
     /// Returns true if the node lost its last name in this version. Later versions were written through open
@@ -135,6 +237,10 @@ impl ReadView<'_> {
     }
 
     pub(crate) fn commit(&self, seq: u64) -> DbResult<CommitInfo> {
+        let oldest = self.oldest()?;
+        if seq < oldest {
+            return self.folded_commit(seq, oldest);
+        }
         let missing = || {
             Error::new(ErrorKind::Corrupt, format!("commit {seq} is missing from the log; run `garth fsck`"))
         };
@@ -142,6 +248,16 @@ impl ReadView<'_> {
         // A commit id is visible only to the owner of the commit.
         commit.id = commit.id.filter(|_| self.is_own(&owner));
         Ok(commit)
+    }
+
+    /// Returns what is kept of a commit before the oldest state, also while it is still in the log.
+    fn folded_commit(&self, seq: u64, oldest: u64) -> DbResult<CommitInfo> {
+        let author = match commit_log::info(self.conn, seq)? {
+            Some((commit, _)) => commit.author,
+            None => folded_authors::of(self.conn, seq)?,
+        };
+        let time = Timestamp(commit_log::moment(self.conn, oldest)?);
+        Ok(CommitInfo::of_folded(Seq(seq), time, author))
     }
 
     /// Returns true if a commit is of the owner of this view. The account owns all.
@@ -157,43 +273,31 @@ impl ReadView<'_> {
         }
     }
 
-    /// Returns the commit that a moment denotes.
+    /// Returns the commit that a moment denotes. Its state is readable.
     pub(crate) fn seq_of(&self, moment: &Moment) -> DbResult<u64> {
-        let head = self.head()?;
-        match moment {
-            Moment::Seq(seq) if seq.0 <= head => Ok(seq.0),
+        let (head, oldest) = (self.head()?, self.oldest()?);
+        let seq = match moment {
+            Moment::Seq(seq) if seq.0 <= head => seq.0,
             Moment::Seq(seq) => {
                 let message = format!("there is no commit {seq} yet; the last one is {head}");
-                Err(Error::new(ErrorKind::NotFound, message).into())
+                return Err(Error::new(ErrorKind::NotFound, message).into());
             }
             Moment::Snapshot(name) => {
                 let seq = snapshots::seq_of(self.conn, self.reach.owner_key(), name, head)?;
                 let missing =
                     || Error::new(ErrorKind::NotFound, format!("there is no snapshot named `{name}`"));
-                Ok(seq.ok_or_else(missing)?)
+                seq.ok_or_else(missing)?
             }
-            Moment::Time(time) => self.last_until(time.0, head),
-        }
-    }
-
-    /// Returns the last commit that is not later than `time`. Times strictly increase with sequence numbers,
-    /// so it is a binary search.
-    fn last_until(&self, time: i64, head: u64) -> DbResult<u64> {
-        // The common case is the last commit.
-        if commit_log::time_of(self.conn, head)?.0 <= time {
-            return Ok(head);
-        }
-        // The head itself is later than `time`. Commit 0 is earlier than any time.
-        let (mut low, mut high) = (0, head - 1);
-        while low < high {
-            let middle = high - (high - low) / 2;
-            if commit_log::time_of(self.conn, middle)?.0 <= time {
-                low = middle;
-            } else {
-                high = middle - 1;
+            Moment::Time(time) => {
+                let seq = commit_log::last_until(self.conn, time.0, oldest, head)?;
+                // The first commit of the log is found also for a time before it.
+                if oldest > 0 && seq == oldest && commit_log::moment(self.conn, oldest)? > time.0 {
+                    return Err(Error::gone(oldest).into());
+                }
+                seq
             }
-        }
-        Ok(low)
+        };
+        if seq < oldest { Err(Error::gone(oldest).into()) } else { Ok(seq) }
     }
 
     pub(crate) fn snapshots(&self, page: &SnapshotsPage) -> DbResult<Listing<Snapshot>> {

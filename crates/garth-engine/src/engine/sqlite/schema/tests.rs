@@ -5,6 +5,7 @@ use rusqlite::params;
 
 use super::*;
 use crate::engine::sqlite::SqliteFs;
+use crate::engine::sqlite::tables::head;
 use crate::env::Env;
 use crate::error::ErrorKind;
 use crate::fs::FileSystem;
@@ -138,6 +139,17 @@ fn upgrade_counts_references_and_holes() {
     assert_eq!(pairs("SELECT pos, len FROM hole ORDER BY pos"), [(0, 10), (35, 15), (60, 40)]);
     assert_eq!(pairs("SELECT id, doomed_at FROM pack WHERE doomed_at IS NOT NULL"), [(2, 0)]);
     assert_eq!(pairs("SELECT ino, doomed_at IS NULL FROM unnamed"), [(2, 1)]);
+}
+
+#[test]
+fn replaced_nodes_are_queued_from_the_upgrade_on() {
+    let folder = tempfile::tempdir().unwrap();
+    made(folder.path(), &FORMAT.scripts[..8], 3, |_| {});
+    SqliteFs::open(folder.path(), Env::system(), crate::rule::sample::registry()).unwrap();
+    let conn = Connection::open(database(folder.path()).file).unwrap();
+    assert_eq!(head::queued(&conn).unwrap(), 3, "the queue has nothing of the commits before");
+    let head = head::get(&conn).unwrap();
+    assert_eq!((head.seq, head.oldest, head.folded), (3, 0, 0), "all of the past stays");
 }
 
 #[test]

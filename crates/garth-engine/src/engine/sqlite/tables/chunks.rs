@@ -4,6 +4,7 @@ use rusqlite::{Connection, Row, params};
 
 use crate::engine::planner::ExtentRow;
 use crate::engine::sqlite::tables::extents::{extents_sql, first_overlap};
+use crate::engine::sqlite::tables::head;
 use crate::error::{Error, ErrorKind};
 use crate::sqlite::{DbResult, all, one};
 
@@ -137,7 +138,8 @@ pub(crate) fn insert_in_pack(
     (pos, len): (u64, u64),
 ) -> rusqlite::Result<usize> {
     conn.prepare_cached("INSERT INTO chunk (id, sum, pack, pos, len) VALUES (?1, ?2, ?3, ?4, ?5)")?
-        .execute(params![id, sum, pack, pos, len])
+        .execute(params![id, sum, pack, pos, len])?;
+    head::add_packed(conn, len)
 }
 
 /// A chunk that was removed.
@@ -150,10 +152,14 @@ pub(crate) struct RemovedChunk {
 /// Removes a chunk. Returns `None` if there is none.
 pub(crate) fn remove(conn: &Connection, id: u64) -> DbResult<Option<RemovedChunk>> {
     let sql = "DELETE FROM chunk WHERE id = ?1 RETURNING len, pack, pos";
-    one(conn, sql, [id], |row| {
+    let removed = one(conn, sql, [id], |row| {
         let (pack, pos): (Option<i64>, Option<u64>) = (row.get(1)?, row.get(2)?);
         Ok(RemovedChunk { len: row.get(0)?, place: pack.zip(pos) })
-    })
+    })?;
+    if let Some(RemovedChunk { len, place: Some(_) }) = &removed {
+        head::remove_packed(conn, *len)?;
+    }
+    Ok(removed)
 }
 
 /// Returns the error for damaged content. `what` completes the sentence "stored content …".

@@ -5,7 +5,7 @@ use rusqlite::{Connection, Row, params};
 
 use crate::engine::planner::{HeadRow, LogChange};
 use crate::engine::sqlite::schema::{BY_SESSION, HAS_SESSION};
-use crate::engine::sqlite::tables::{MAX, answer_column, changes_column, nodes};
+use crate::engine::sqlite::tables::{MAX, answer_column, changes_column, head, nodes};
 use crate::error::{Error, ErrorKind};
 use crate::model::{Author, Batch, Commit, CommitId, CommitInfo, Seq, SessionOf, Timestamp};
 use crate::sqlite::{DbResult, all, one};
@@ -21,6 +21,7 @@ fn commit_info(row: &Row<'_>) -> rusqlite::Result<CommitInfo> {
         author: author.and_then(|json| serde_json::from_str(&json).ok()).unwrap_or_default(),
         message: row.get::<_, Option<String>>(4)?.unwrap_or_default(),
         overrides_rules: row.get(5)?,
+        folded: false,
     })
 }
 
@@ -42,15 +43,22 @@ pub(super) fn answered(conn: &Connection, (seq, time, answer): AnswerRow) -> DbR
     })
 }
 
-/// Returns the commit of an owner and id.
+/// Returns the commit of an owner and id, unless it is before the oldest readable state: how long its row
+/// stays then is open.
 pub(crate) fn committed(conn: &Connection, owner: &str, id: CommitId) -> DbResult<Option<Commit>> {
-    let sql = "SELECT seq, time, answer FROM log WHERE owner = ?1 AND id = ?2";
+    let sql = "SELECT seq, time, answer FROM log
+         WHERE owner = ?1 AND id = ?2 AND seq >= (SELECT oldest FROM head)";
     let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
     one(conn, sql, params![owner, id.0.to_be_bytes()], read)?.map(|row| answered(conn, row)).transpose()
 }
 
-/// Returns the time of commit `seq`; for 0, the empty tree, a time before all others.
+/// Returns the time of commit `seq`, whose state must be readable; for 0, the empty tree, a time before all
+/// others.
 pub(crate) fn time_of(conn: &Connection, seq: u64) -> DbResult<Timestamp> {
+    let oldest = head::get(conn)?.oldest;
+    if seq < oldest {
+        return Err(Error::gone(oldest).into());
+    }
     if seq == 0 {
         return Ok(Timestamp(i64::MIN));
     }
@@ -69,6 +77,27 @@ pub(crate) fn moment(conn: &Connection, seq: u64) -> DbResult<i64> {
             Err(Error::new(ErrorKind::Corrupt, "a commit is missing from the log; run `garth fsck`").into())
         }
     }
+}
+
+/// Returns the last commit up to `head` that is not later than `time`, or `oldest` if all from there on are.
+/// `oldest` is at most `head`, and the log has all commits between them. Times strictly increase with
+/// sequence numbers, so it is a binary search.
+pub(crate) fn last_until(conn: &Connection, time: i64, oldest: u64, head: u64) -> DbResult<u64> {
+    // The common case is the last commit.
+    if head <= oldest || moment(conn, head)? <= time {
+        return Ok(head);
+    }
+    // The head itself is later than `time`.
+    let (mut low, mut high) = (oldest, head - 1);
+    while low < high {
+        let middle = high - (high - low) / 2;
+        if moment(conn, middle)? <= time {
+            low = middle;
+        } else {
+            high = middle - 1;
+        }
+    }
+    Ok(low)
 }
 
 /// Returns a commit and the key of its owner.
@@ -152,6 +181,48 @@ pub(crate) fn changes_between(conn: &Connection, after: u64, last: u64) -> DbRes
     all(conn, sql, params![after, last], |row| row.get(0))
 }
 
+/// Removes the commits after `after` and before `till` from the log, at most `limit` of them, after `take`
+/// got each with its author. Returns the last of them, or `None` if there was none. The row of a commit with
+/// an idempotency key stays: a retry gets its answer as long as the record of the key.
+pub(crate) fn remove_before(
+    conn: &Connection,
+    after: u64,
+    till: u64,
+    limit: usize,
+    take: &mut dyn FnMut(u64, Option<&str>) -> DbResult<()>,
+) -> DbResult<Option<u64>> {
+    let sql = "SELECT seq, author FROM log WHERE seq > ?1 AND seq < ?2 ORDER BY seq LIMIT ?3";
+    let mut statement = conn.prepare_cached(sql)?;
+    let mut rows = statement.query(params![after, till, limit])?;
+    let mut last = None;
+    while let Some(row) = rows.next()? {
+        let seq = row.get(0)?;
+        take(seq, row.get_ref(1)?.as_str_or_null().map_err(rusqlite::Error::from)?)?;
+        last = Some(seq);
+    }
+    let Some(last) = last else { return Ok(None) };
+    for sql in [
+        "DELETE FROM log WHERE seq > ?1 AND seq <= ?2
+             AND NOT EXISTS (SELECT 1 FROM idempotency WHERE idempotency.seq = log.seq)",
+        "DELETE FROM log_more WHERE seq > ?1 AND seq <= ?2
+             AND NOT EXISTS (SELECT 1 FROM idempotency WHERE idempotency.seq = log_more.seq)",
+    ] {
+        conn.prepare_cached(sql)?.execute([after, last])?;
+    }
+    Ok(Some(last))
+}
+
+/// Removes a commit from the log, unless an idempotency key needs it.
+pub(crate) fn remove_unless_kept(conn: &Connection, seq: u64) -> DbResult<()> {
+    if one(conn, "SELECT 1 FROM idempotency WHERE seq = ?1", [seq], |_| Ok(()))?.is_some() {
+        return Ok(());
+    }
+    for sql in ["DELETE FROM log WHERE seq = ?1", "DELETE FROM log_more WHERE seq = ?1"] {
+        conn.prepare_cached(sql)?.execute([seq])?;
+    }
+    Ok(())
+}
+
 /// Writes a commit and its changes.
 pub(crate) fn append(
     conn: &Connection,
@@ -172,6 +243,11 @@ pub(crate) fn append(
     let first = pieces.next().map(|(_, json)| json);
     // Only a caller that named the commit can ask for its outcomes again.
     let named = batch.id.is_some() || batch.idempotency.is_some();
+    if let Some(id) = batch.id.filter(|_| head.oldest > 0) {
+        // An earlier commit with this id is before the oldest state, or this would be a repeat of it.
+        conn.prepare_cached("UPDATE log SET id = NULL WHERE owner = ?1 AND id = ?2")?
+            .execute(params![batch.owner_key(), id.0.to_be_bytes()])?;
+    }
     let answer = named.then(|| answer_column::to_json(&commit.outcomes)).transpose()?;
     conn.prepare_cached(
         "INSERT INTO log (seq, time, id, author, message, changes, answer, owner, overrides)
@@ -193,4 +269,58 @@ pub(crate) fn append(
             .execute(params![head.seq, number, json])?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::sqlite::schema;
+
+    /// Returns a log of 6 commits, a hundred nanoseconds apart. Commit 3 has an idempotency key.
+    fn log() -> Connection {
+        let conn = Connection::open_in_memory().unwrap();
+        schema::make_tables(&conn);
+        conn.execute_batch(
+            "INSERT INTO log (seq, time, author, changes)
+                 SELECT value, 100 * value, iif(value = 2, 'her', NULL), '[]' FROM json_each('[1,2,3,4,5,6]');
+             INSERT INTO log_more (seq, first, changes) SELECT seq, 1, '[]' FROM log;
+             INSERT INTO idempotency (owner, key, hash, keep_until, seq) VALUES ('', 'k', x'00', 1, 3);",
+        )
+        .unwrap();
+        conn
+    }
+
+    #[test]
+    fn last_commit_until_a_time_is_found() {
+        let conn = log();
+        let found = |time| last_until(&conn, time, 0, 6).unwrap();
+        assert_eq!([-1, 99, 100, 399, 400, 600, 1000].map(found), [0, 0, 1, 3, 4, 6, 6]);
+        assert_eq!(last_until(&conn, 450, 0, 3).unwrap(), 3, "of a view of the past");
+        assert_eq!(last_until(&conn, -1, 0, 0).unwrap(), 0, "of an empty log");
+        conn.execute("DELETE FROM log WHERE seq < 3", []).unwrap();
+        assert_eq!([100, 300, 450].map(|time| last_until(&conn, time, 3, 6).unwrap()), [3, 3, 4]);
+    }
+
+    #[test]
+    fn removed_commits_are_taken_in_order() {
+        let conn = log();
+        let mut taken = Vec::new();
+        let mut remove = |after, till, limit| {
+            remove_before(&conn, after, till, limit, &mut |seq, author| {
+                taken.push((seq, author.map(str::to_owned)));
+                Ok(())
+            })
+            .unwrap()
+        };
+        assert_eq!(remove(0, 5, 2), Some(2));
+        assert_eq!(remove(2, 5, 10), Some(4));
+        assert_eq!(remove(4, 5, 10), None);
+        let author = |seq: u64| (seq == 2).then(|| "her".to_owned());
+        assert_eq!(taken, (1..=4).map(|seq| (seq, author(seq))).collect::<Vec<_>>());
+        for table in ["log", "log_more"] {
+            let left: Vec<u64> =
+                all(&conn, &format!("SELECT seq FROM {table} ORDER BY seq"), [], |row| row.get(0)).unwrap();
+            assert_eq!(left, [3, 5, 6], "{table}: the answer to a retry stays");
+        }
+    }
 }

@@ -6,7 +6,7 @@
 use rusqlite::{Connection, params};
 
 use crate::engine::planner::NodeRow;
-use crate::sqlite::{DbResult, one};
+use crate::sqlite::{DbResult, all, one};
 
 /// A version of a directory that another one followed. At least one of the two differs only in its times.
 struct Ended {
@@ -61,6 +61,20 @@ fn ended(conn: &Connection, ino: u64, seq: u64, forks: impl Iterator<Item = u64>
         }
     }
     Ok(None)
+}
+
+/// Returns at most `limit` keys (fork and inode) of versions that ended at or before commit `seq`, in order,
+/// from `fork` on.
+pub(crate) fn ended_until(conn: &Connection, seq: u64, fork: u64, limit: usize) -> DbResult<Vec<(u64, u64)>> {
+    let sql = "SELECT fork, ino FROM dir_time_past WHERE fork >= ?1 AND fork < ?2 AND till <= ?2
+         ORDER BY fork, ino LIMIT ?3";
+    all(conn, sql, params![fork, seq, limit], |row| Ok((row.get(0)?, row.get(1)?)))
+}
+
+/// Removes a version that has ended.
+pub(crate) fn remove_ended(conn: &Connection, (fork, ino): (u64, u64)) -> DbResult<()> {
+    conn.prepare_cached("DELETE FROM dir_time_past WHERE fork = ?1 AND ino = ?2")?.execute([fork, ino])?;
+    Ok(())
 }
 
 /// Writes the times that a directory gets in commit `seq`.

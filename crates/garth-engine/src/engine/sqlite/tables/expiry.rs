@@ -78,6 +78,11 @@ pub(crate) fn next(conn: &Connection, time: i64, limit: usize) -> DbResult<Vec<u
     all(conn, sql, params![time, limit], |row| row.get(0))
 }
 
+/// Returns the time at which the next node expires.
+pub(crate) fn first(conn: &Connection) -> DbResult<Option<i64>> {
+    Ok(conn.query_row("SELECT min(at) FROM expiry", [], |row| row.get(0))?)
+}
+
 /// Writes the time at which a node expires.
 pub(crate) fn put(conn: &Connection, ino: u64, at: i64) -> DbResult<()> {
     conn.prepare_cached("INSERT OR REPLACE INTO expiry (ino, at) VALUES (?1, ?2)")?

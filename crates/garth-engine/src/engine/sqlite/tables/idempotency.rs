@@ -3,10 +3,11 @@
 use rusqlite::{Connection, Row, params};
 
 use crate::engine::planner::IdempotencyRow;
-use crate::engine::sqlite::tables::commit_log::answered;
+use crate::engine::sqlite::tables::commit_log::{self, answered};
+use crate::engine::sqlite::tables::fold;
 use crate::error::{Error, ErrorKind};
 use crate::model::{Commit, Idempotency};
-use crate::sqlite::{DbResult, one};
+use crate::sqlite::{DbResult, all, one};
 
 /// Returns the record of an owner and idempotency key.
 pub(crate) fn get(conn: &Connection, owner: &str, key: &str) -> DbResult<Option<IdempotencyRow>> {
@@ -33,17 +34,41 @@ pub(crate) fn get(conn: &Connection, owner: &str, key: &str) -> DbResult<Option<
 
 /// Writes the record of commit `seq`; replaces one of the same key.
 pub(crate) fn put(conn: &Connection, owner: &str, record: &Idempotency, seq: u64) -> DbResult<()> {
+    let sql = "DELETE FROM idempotency WHERE owner = ?1 AND key = ?2 RETURNING seq";
+    let replaced: Vec<u64> = all(conn, sql, [owner, record.key.as_str()], |row| row.get(0))?;
+    forget_commits(conn, &replaced)?;
     conn.prepare_cached(
-        "INSERT OR REPLACE INTO idempotency (owner, key, hash, keep_until, seq, note)
+        "INSERT INTO idempotency (owner, key, hash, keep_until, seq, note)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
     )?
     .execute(params![owner, record.key, record.request_hash, record.keep_until.0, seq, record.note])?;
     Ok(())
 }
 
+/// Returns the time at which the next record ends.
+pub(crate) fn first_end(conn: &Connection) -> DbResult<Option<i64>> {
+    Ok(conn.query_row("SELECT min(keep_until) FROM idempotency", [], |row| row.get(0))?)
+}
+
 /// Removes at most `limit` records whose time has ended at `now`. Returns their number.
 pub(crate) fn remove_ended(conn: &Connection, now: i64, limit: usize) -> DbResult<usize> {
     let sql = "DELETE FROM idempotency WHERE (owner, key) IN
-         (SELECT owner, key FROM idempotency WHERE keep_until <= ?1 ORDER BY keep_until LIMIT ?2)";
-    Ok(conn.prepare_cached(sql)?.execute(params![now, limit])?)
+         (SELECT owner, key FROM idempotency WHERE keep_until <= ?1 ORDER BY keep_until LIMIT ?2)
+         RETURNING seq";
+    let removed: Vec<u64> = all(conn, sql, params![now, limit], |row| row.get(0))?;
+    forget_commits(conn, &removed)?;
+    Ok(removed.len())
+}
+
+/// Removes commits whose records are gone from the log, if they were in it only for these.
+fn forget_commits(conn: &Connection, commits: &[u64]) -> DbResult<()> {
+    let Some(first) = commits.iter().min() else { return Ok(()) };
+    let begin = fold::log_begin(conn)?;
+    if *first >= begin {
+        return Ok(());
+    }
+    for seq in commits.iter().filter(|seq| **seq < begin) {
+        commit_log::remove_unless_kept(conn, *seq)?;
+    }
+    Ok(())
 }

@@ -12,6 +12,11 @@ pub(crate) fn put_unnamed(conn: &Connection, ino: u64) -> DbResult<()> {
     Ok(())
 }
 
+/// Returns true for a node that `gc` looks at: perhaps a process has it open.
+pub(crate) fn is_unnamed(conn: &Connection, ino: u64) -> DbResult<bool> {
+    Ok(one(conn, "SELECT 1 FROM unnamed WHERE ino = ?1", [ino], |_| Ok(()))?.is_some())
+}
+
 /// Takes or extends the lease of a process on a node.
 pub(crate) fn put(conn: &Connection, ino: u64, holder: &[u8; 16], until: i64) -> DbResult<()> {
     conn.prepare_cached("INSERT OR REPLACE INTO lease (ino, holder, until) VALUES (?1, ?2, ?3)")?

@@ -1,17 +1,17 @@
 //! Tables `node` and `attribute`: the versions of nodes, and the attributes that commits gave them. A version
 //! of a directory that differs only in its times is in `dir_time` ([`dir_times`]).
 
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, Row, params};
 
 use crate::engine::planner::NodeRow;
 use crate::engine::sqlite::tables::node_columns::{
     KindColumn, NEWEST_COLUMNS, newest_columns, newest_row, node_columns, node_row,
 };
 use crate::engine::sqlite::tables::past_names::forks;
-use crate::engine::sqlite::tables::{MAX, dir_times};
+use crate::engine::sqlite::tables::{MAX, dir_times, replaced};
 use crate::error::{Error, ErrorKind};
 use crate::model::{Attributes, Kind};
-use crate::sqlite::{DbResult, one};
+use crate::sqlite::{DbResult, all, one};
 
 /// Returns a node after commit `seq`; the newest version with [`MAX`].
 pub(crate) fn version(conn: &Connection, ino: u64, seq: u64) -> DbResult<Option<NodeRow>> {
@@ -99,10 +99,17 @@ fn parse_attributes(seq: u64, json: Option<&str>) -> DbResult<Attributes> {
     Ok(serde_json::from_str(json).map_err(damaged)?)
 }
 
-/// Writes a version of a node.
+/// Writes a version of a node. Its end is found by the log, or here: the log names neither the directories
+/// whose link counts change nor all nodes that lose their last name.
 pub(crate) fn put(conn: &Connection, node: &NodeRow) -> DbResult<()> {
-    if node.kind == Kind::Directory && put_times(conn, node)? {
-        return Ok(());
+    if node.kind == Kind::Directory {
+        match put_times(conn, node)? {
+            Put::Times => return Ok(()),
+            Put::First => {}
+            Put::Next => replaced::put(conn, node.seq, node.ino)?,
+        }
+    } else if node.nlink == 0 {
+        replaced::put(conn, node.seq, node.ino)?;
     }
     conn.prepare_cached(
         "INSERT INTO node (ino, seq, kind, mode, uid, gid, rdev, nlink, size, mtime, ctime, birthtime, atime, target,
@@ -131,10 +138,20 @@ pub(crate) fn put(conn: &Connection, node: &NodeRow) -> DbResult<()> {
     Ok(())
 }
 
+/// Storage of a version of a directory.
+enum Put {
+    /// Times alone: no row of `node` is needed.
+    Times,
+    /// First row of `node`.
+    First,
+    /// Row of `node` that follows another version.
+    Next,
+}
+
 /// Writes a version of a directory that differs from the one before only in the times of its commit, or ends
-/// such a version. Returns true if no row of `node` is needed.
-fn put_times(conn: &Connection, node: &NodeRow) -> DbResult<bool> {
-    let Some(before) = version(conn, node.ino, MAX)? else { return Ok(false) };
+/// such a version.
+fn put_times(conn: &Connection, node: &NodeRow) -> DbResult<Put> {
+    let Some(before) = version(conn, node.ino, MAX)? else { return Ok(Put::First) };
     // The version before, with the times of this commit: if that is equal, nothing else has changed.
     let mut touched = before.clone();
     touched.touch((node.seq, node.mtime));
@@ -149,7 +166,7 @@ fn put_times(conn: &Connection, node: &NodeRow) -> DbResult<bool> {
     } else if was_only_times {
         dir_times::remove(conn, node.ino)?;
     }
-    Ok(only_times)
+    Ok(if only_times { Put::Times } else { Put::Next })
 }
 
 /// Writes the attributes that a node gets in commit `seq`.
@@ -186,6 +203,79 @@ pub(crate) fn remove_after(conn: &Connection, ino: u64, seq: u64, limit: usize) 
     let sql = "DELETE FROM node WHERE ino = ?1 AND seq IN
          (SELECT seq FROM node WHERE ino = ?1 AND seq > ?2 ORDER BY seq DESC LIMIT ?3)";
     Ok(conn.prepare_cached(sql)?.execute(params![ino, seq, limit])?)
+}
+
+/// Content of a version of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ContentVersion {
+    /// Commit of the version.
+    pub(crate) seq: u64,
+    /// Commit that wrote the content.
+    pub(crate) content_seq: u64,
+    /// True if the file had a name.
+    pub(crate) is_named: bool,
+}
+
+fn content_version(row: &Row<'_>) -> rusqlite::Result<ContentVersion> {
+    Ok(ContentVersion { seq: row.get(0)?, content_seq: row.get(1)?, is_named: row.get(2)? })
+}
+
+/// Returns the content that a file had after commit `seq`.
+pub(crate) fn content_at(conn: &Connection, ino: u64, seq: u64) -> DbResult<Option<ContentVersion>> {
+    let sql = "SELECT seq, content_seq, nlink > 0 FROM node
+         WHERE ino = ?1 AND seq <= ?2 ORDER BY seq DESC LIMIT 1";
+    one(conn, sql, [ino, seq], content_version)
+}
+
+/// Returns the contents of a file in its versions after commit `after` up to `last`, at most `limit`.
+pub(crate) fn contents(
+    conn: &Connection,
+    ino: u64,
+    (after, last): (u64, u64),
+    limit: usize,
+) -> DbResult<Vec<ContentVersion>> {
+    let sql = "SELECT seq, content_seq, nlink > 0 FROM node
+         WHERE ino = ?1 AND seq > ?2 AND seq <= ?3 ORDER BY seq LIMIT ?4";
+    all(conn, sql, params![ino, after, last, limit], content_version)
+}
+
+/// Returns the link count that a node had after commit `seq`.
+pub(crate) fn links_at(conn: &Connection, ino: u64, seq: u64) -> DbResult<Option<u64>> {
+    let sql = "SELECT nlink FROM node WHERE ino = ?1 AND seq <= ?2 ORDER BY seq DESC LIMIT 1";
+    one(conn, sql, [ino, seq], |row| row.get(0))
+}
+
+/// Removes at most `limit` versions of a node that ended at or before commit `till`, the oldest first. Once
+/// they are gone, removes attributes that no other version has. Returns the number of rows.
+pub(crate) fn fold_before(conn: &Connection, ino: u64, till: u64, limit: usize) -> DbResult<usize> {
+    // The newest version until then is that of the oldest state.
+    let sql = "DELETE FROM node WHERE ino = ?1 AND seq IN
+         (SELECT seq FROM node WHERE ino = ?1
+              AND seq < (SELECT max(seq) FROM node WHERE ino = ?1 AND seq <= ?2) ORDER BY seq LIMIT ?3)";
+    let removed = conn.prepare_cached(sql)?.execute(params![ino, till, limit])?;
+    if removed > 0 {
+        return Ok(removed);
+    }
+    // A later version has the attributes of that version, or later ones.
+    let sql = "DELETE FROM attribute WHERE ino = ?1 AND seq IN
+         (SELECT seq FROM attribute WHERE ino = ?1 AND seq <= ?2 AND seq <>
+              (SELECT attrs_seq FROM node WHERE ino = ?1 AND seq <= ?2 ORDER BY seq DESC LIMIT 1)
+          ORDER BY seq LIMIT ?3)";
+    Ok(conn.prepare_cached(sql)?.execute(params![ino, till, limit])?)
+}
+
+/// Removes the last version of a node, with its attributes.
+pub(crate) fn remove(conn: &Connection, ino: u64) -> DbResult<()> {
+    conn.prepare_cached("DELETE FROM node WHERE ino = ?1")?.execute([ino])?;
+    conn.prepare_cached("DELETE FROM attribute WHERE ino = ?1")?.execute([ino])?;
+    Ok(())
+}
+
+/// Returns the nodes after inode `after` up to `last` that have several versions or no name.
+pub(crate) fn with_past(conn: &Connection, after: u64, last: u64) -> DbResult<Vec<u64>> {
+    let sql = "SELECT ino FROM node WHERE ino > ?1 AND ino <= ?2
+         GROUP BY ino HAVING count(*) > 1 OR min(nlink) = 0";
+    all(conn, sql, [after, last], |row| row.get(0))
 }
 
 /// Removes at most `limit` sets of attributes that a node got after commit `seq`. Returns their number.

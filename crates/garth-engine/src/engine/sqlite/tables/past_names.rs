@@ -83,6 +83,33 @@ pub(crate) fn end(conn: &Connection, (dir, name): (&str, &str), row: &NameRow, s
     Ok(())
 }
 
+/// Key of an ended name, with the fork at which it is stored.
+pub(crate) struct EndedName {
+    pub(crate) fork: u64,
+    dir: String,
+    name: String,
+    till: u64,
+}
+
+/// Returns at most `limit` names that ended at or before commit `seq`, in order of their forks, from `fork`
+/// on.
+pub(crate) fn ended_until(conn: &Connection, seq: u64, fork: u64, limit: usize) -> DbResult<Vec<EndedName>> {
+    // A name that ended until then is stored at an earlier fork. Only at the forks of the commit itself are
+    // there later names as well.
+    let sql = "SELECT fork, dir, name, till FROM name_past INDEXED BY name_past_fork
+         WHERE fork >= ?1 AND fork < ?2 AND till <= ?2 ORDER BY fork, dir, name LIMIT ?3";
+    all(conn, sql, params![fork, seq, limit], |row| {
+        Ok(EndedName { fork: row.get(0)?, dir: row.get(1)?, name: row.get(2)?, till: row.get(3)? })
+    })
+}
+
+/// Removes an ended name.
+pub(crate) fn remove(conn: &Connection, key: &EndedName) -> DbResult<()> {
+    conn.prepare_cached("DELETE FROM name_past WHERE dir = ?1 AND name = ?2 AND till = ?3")?
+        .execute(params![key.dir, key.name, key.till])?;
+    Ok(())
+}
+
 /// A span of commits during which a path named a node, and which has ended.
 pub(crate) struct NameSpan {
     pub(crate) ino: u64,
@@ -90,15 +117,21 @@ pub(crate) struct NameSpan {
     pub(crate) till: u64,
 }
 
-/// Returns true if a path named anything at or before commit `seq`.
-pub(crate) fn was_used(conn: &Connection, dir: &str, name: &str, seq: u64) -> DbResult<bool> {
+/// Returns true if a path named anything at or before commit `seq`, in spans that ended after commit
+/// `oldest`.
+pub(crate) fn was_used(
+    conn: &Connection,
+    (dir, name): (&str, &str),
+    oldest: u64,
+    seq: u64,
+) -> DbResult<bool> {
     // Of the ended spans the first to end is also the first to begin.
     let sql = "SELECT 1 FROM name WHERE dir = ?1 AND name = ?2 AND since <= ?3
          UNION ALL
-         SELECT 1 FROM (SELECT since FROM name_past WHERE dir = ?1 AND name = ?2 ORDER BY till LIMIT 1)
+         SELECT 1 FROM (SELECT since FROM name_past WHERE dir = ?1 AND name = ?2 AND till > ?4 ORDER BY till LIMIT 1)
          WHERE since <= ?3
          LIMIT 1";
-    Ok(one(conn, sql, params![dir, name, seq], |_| Ok(()))?.is_some())
+    Ok(one(conn, sql, params![dir, name, seq, oldest], |_| Ok(()))?.is_some())
 }
 
 /// Returns the newest span of a path that ended before commit `till`.

@@ -3,7 +3,7 @@
 use rusqlite::{Connection, params};
 
 use crate::model::{Owner, Seq, Snapshot, Timestamp};
-use crate::sqlite::{DbResult, one};
+use crate::sqlite::{DbResult, all, one};
 
 /// Returns true if an owner has a snapshot of this name.
 pub(crate) fn exists(conn: &Connection, owner: &str, name: &str) -> DbResult<bool> {
@@ -51,6 +51,17 @@ pub(crate) fn each(
         }
     }
     Ok(())
+}
+
+/// Returns a snapshot of the first commit that has one: the commit, the key of its owner, and its name.
+pub(crate) fn first(conn: &Connection) -> DbResult<Option<(u64, String, String)>> {
+    let sql = "SELECT seq, owner, name FROM snapshot ORDER BY seq LIMIT 1";
+    one(conn, sql, [], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
+}
+
+/// Returns the commits that have snapshots.
+pub(crate) fn commits(conn: &Connection) -> DbResult<Vec<u64>> {
+    all(conn, "SELECT DISTINCT seq FROM snapshot", [], |row| row.get(0))
 }
 
 /// Writes a snapshot; replaces one of the same name.

@@ -186,6 +186,12 @@ pub(crate) fn pack_name(id: u128) -> String {
     format!("{id:032x}.pack")
 }
 
+/// Returns the names of the pack files of uploads in progress.
+pub(crate) fn arriving_packs(conn: &Connection) -> DbResult<Vec<String>> {
+    let ids: Vec<Id> = all(conn, "SELECT id FROM staged WHERE pieces IS NULL", [], |row| row.get(0))?;
+    Ok(ids.into_iter().map(|id| pack_name(u128::from_be_bytes(id))).collect())
+}
+
 /// Returns true if a file is the pack of a finished or unfinished upload.
 pub(crate) fn owns_pack(conn: &Connection, file: &str) -> DbResult<bool> {
     let id = file.strip_suffix(".pack").and_then(|id| u128::from_str_radix(id, 16).ok());

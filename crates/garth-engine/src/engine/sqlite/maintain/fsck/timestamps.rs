@@ -3,7 +3,7 @@
 use rusqlite::{Connection, params};
 
 use super::{Check, Fsck, ROWS};
-use crate::engine::sqlite::tables::{MAX, nodes};
+use crate::engine::sqlite::tables::{MAX, fold, nodes};
 use crate::error::Result;
 use crate::sqlite::{DbResult, all, one};
 
@@ -30,8 +30,8 @@ impl Check<'_> {
                 }
                 let before = nodes::version(view.conn, times.ino, times.seq.saturating_sub(1))?;
                 let till = before.map(|node| nodes::next_version(view.conn, &node)).transpose()?.flatten();
-                // A version that commit 1 ended is at no fork.
-                if times.seq > 1 && till != Some(times.seq) {
+                // A version that commit 1 ended is at no fork, and one of the removed past is gone.
+                if times.seq > fold::reached(view.conn)?.max(1) && till != Some(times.seq) {
                     let what = format!(
                         "the version before commit {} of directory {} is missing",
                         times.seq, times.ino
@@ -50,7 +50,12 @@ impl Check<'_> {
                 let till = if fork == row.get::<_, u64>(5)? { row.get(3)? } else { 0 };
                 Ok((fork, till, Times { ino, seq: row.get(2)?, time: row.get(4)? }))
             })?;
-            for (_, till, times) in &ended {
+            let reached = fold::reached(view.conn)?;
+            for (fork, till, times) in &ended {
+                // One that is being removed with the past. At another fork than its own it has no end here.
+                if *fork < reached && *till > 0 && *till <= reached {
+                    continue;
+                }
                 // A row of `node` has times of its own, which a caller may have set.
                 let sql = "SELECT 1 FROM node WHERE ino = ?1 AND seq = ?2";
                 let is_row = one(view.conn, sql, [times.ino, times.seq], |_| Ok(()))?.is_some();

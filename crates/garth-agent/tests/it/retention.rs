@@ -1,0 +1,159 @@
+//! What sessions, memories and files answer once the past that they need is no longer stored.
+
+use std::time::Duration;
+
+use garth_agent::files::{FileRestore, Files};
+use garth_agent::memory::{FindingReport, Follow, Level, Put, Repair, Report};
+use garth_agent::recall::fence::Key;
+use garth_agent::recall::{Recall, Recaller};
+use garth_agent::session::{Append, Draft};
+use garth_engine::model::{Author, Batch, HistoryPage, LogPosition, Moment, Op, Seq};
+use garth_engine::rule::PathPattern;
+use garth_engine::rule::retention::{ContentLimit, Retention};
+use garth_engine::{AccountStore, Env, Error, ErrorKind, FileSystem, FileSystemExt, TreePath};
+
+use super::memories_set::{coffee, memories};
+use super::packs::budget;
+use super::sessions::{account, sessions};
+
+/// Ends the past before the newest state. Returns its commit.
+async fn end_past(account: &dyn AccountStore) -> Seq {
+    let newest = Retention { commits: Some(0), ..Retention::default() };
+    account.set_retention(newest).await.unwrap();
+    account.gc(Duration::ZERO).await.unwrap();
+    let oldest = account.retention().await.unwrap().oldest;
+    assert_eq!(oldest, account.head().await.unwrap().seq);
+    oldest
+}
+
+#[track_caller]
+fn assert_gone<T>(answer: Result<T, Error>, oldest: Seq) {
+    let error = answer.err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::Gone, "{error}");
+    assert!(error.message().contains(&format!("ask for {oldest} or later")), "{error}");
+}
+
+fn path(text: &str) -> TreePath {
+    TreePath::parse(text).unwrap()
+}
+
+#[tokio::test]
+async fn replay_of_folded_pack_is_gone() {
+    let (account, _folder) = account().await;
+    let sessions = sessions(&*account).await;
+    let say = async |text: &str| {
+        sessions.append("default", &Append::messages([Draft::user(text)])).await.unwrap();
+    };
+    say("What does part 1 do?").await;
+    sessions.pack("default", &budget(1000)).await.unwrap();
+    let then = Moment::Seq(account.head().await.unwrap().seq);
+    say("And part 2?").await;
+    let packed = sessions.pack("default", &budget(1000)).await.unwrap();
+    let oldest = end_past(&*account).await;
+    assert_gone(sessions.replay("default", Some(&then)).await, oldest);
+    assert_gone(sessions.packed("default", Some(&then)).await, oldest);
+    // The current pack needs files that are older than the log.
+    assert_eq!(sessions.replay("default", None).await.unwrap().markdown, packed.markdown);
+    assert_eq!(sessions.replay("default", Some(&oldest.into())).await.unwrap().markdown, packed.markdown);
+}
+
+#[tokio::test]
+async fn replay_needs_no_content_that_classes_end() {
+    let (account, _folder) = account().await;
+    let sessions = sessions(&*account).await;
+    let say = async |text: &str| {
+        sessions.append("default", &Append::messages([Draft::user(text)])).await.unwrap();
+    };
+    say("What does part 1 do?").await;
+    let first = sessions.pack("default", &budget(1000)).await.unwrap();
+    let then = Moment::Seq(account.head().await.unwrap().seq);
+    say("And part 2?").await;
+    sessions.pack("default", &budget(1000)).await.unwrap();
+    assert_eq!(account.gc(Duration::ZERO).await.unwrap().contents, 0, "nothing ends unless it is set");
+    let off = |file: &str| {
+        let pattern = PathPattern::parse(&format!("/users/*/agents/*/session/*/{file}")).unwrap();
+        ContentLimit { pattern, keep: Duration::ZERO }
+    };
+    let content = ["latest.md", "context/pack.md", "context/dedup/index.jsonl"].map(off).to_vec();
+    account.set_retention(Retention { content, ..Retention::default() }).await.unwrap();
+    assert!(account.gc(Duration::ZERO).await.unwrap().contents > 0);
+    assert_eq!(sessions.replay("default", Some(&then)).await.unwrap().markdown, first.markdown);
+}
+
+#[tokio::test]
+async fn recall_as_of_folded_time_is_gone() {
+    let (account, _folder) = account().await;
+    let memories = memories(&*account);
+    memories.put(&coffee(), &Put::new("Alice takes her coffee with milk.")).await.unwrap();
+    let then = account.head().await.unwrap();
+    memories.put(&coffee(), &Put::new("Alice takes her coffee black.")).await.unwrap();
+    let oldest = end_past(&*account).await;
+    let recaller = Recaller::new(&*account, "default");
+    for moment in [Moment::Seq(then.seq), Moment::Time(then.time)] {
+        let asked = Recall { as_of: Some(moment.clone()), ..Recall::new("how does Alice take her coffee") };
+        assert_gone(recaller.recall(&asked, &Key::new([9; 32])).await, oldest);
+        assert_gone(memories.get_at(&coffee(), Level::Content, &moment).await, oldest);
+    }
+    // The version of the newest state is left.
+    let log = memories.log(&coffee(), &HistoryPage::default()).await.unwrap();
+    assert_eq!((log.items.len(), log.items[0].meta.as_ref().map(|meta| meta.version)), (1, Some(2)));
+}
+
+#[tokio::test]
+async fn session_provenance_before_oldest_is_gone() {
+    let (account, _folder) = account().await;
+    let sessions = sessions(&*account).await;
+    let append = async |session: &str, text: &str| {
+        let author = Author::agent("coder").with_user("default").with_session(session);
+        let op = Op::append(path("/src/a.rs"), text.to_owned()).with_parents();
+        account.commit(Batch::new([op]).author(author)).await.unwrap();
+    };
+    append("other", "fn a() {}\n").await;
+    append("default", "fn b() {}\n").await;
+    let oldest = end_past(&*account).await;
+    assert_gone(sessions.wrote("default", LogPosition::default()).await, oldest);
+    append("default", "fn c() {}\n").await;
+    let (files, next) = sessions.wrote("default", oldest.into()).await.unwrap();
+    assert_eq!((files.len(), next), (1, None), "{files:?}");
+    // Bytes of commits that are gone keep their author.
+    assert_eq!((files[0].path.as_str(), &*files[0].bytes), ("/src/a.rs", &[10..30][..]));
+}
+
+#[tokio::test]
+async fn undo_of_folded_commit_is_gone() {
+    let (account, _folder) = account().await;
+    let write = async |text: &str| account.write(&path("/a"), text.to_owned()).await.unwrap();
+    write("one").await;
+    let then = account.head().await.unwrap().seq;
+    write("two").await;
+    write("three").await;
+    let oldest = end_past(&*account).await;
+    let (files, now) = (Files::new(&*account), Env::system().now());
+    assert_gone(files.restore("/a", &FileRestore::to(then), now).await, oldest);
+    assert_eq!(account.read_to_string("/a").await.unwrap(), "three");
+    write("four").await;
+    files.restore("/a", &FileRestore::to(oldest), now).await.unwrap();
+    assert_eq!(account.read_to_string("/a").await.unwrap(), "three");
+}
+
+#[tokio::test]
+async fn repair_goes_on_after_folding() {
+    let (account, _folder) = account().await;
+    let memories = memories(&*account);
+    memories.put(&coffee(), &Put::new("Black.")).await.unwrap();
+    account.write(coffee().file("content.md"), "With milk.\n".to_owned()).await.unwrap();
+    end_past(&*account).await;
+    // The log begins after the position, so all memories are checked.
+    let repair = Repair::new(memories.clone()).at_once(true);
+    let (mut follow, mut report, mut found) = (Follow::since(Seq(0)), Report::default(), Vec::new());
+    while follow.settled().is_none_or(|place| place.seq == Seq(0)) {
+        let mut tell = |one: &FindingReport<'_>| {
+            if one.until.is_none() {
+                found.push(one.finding.as_str().to_owned());
+            }
+        };
+        follow.step(&repair, &mut report, &mut tell).await.unwrap();
+    }
+    assert_eq!((report.failed, &*found), (0, &["changed_content".to_owned()][..]));
+    assert_eq!(memories.get(&coffee(), Level::Abstract).await.unwrap().text, "With milk.");
+}

@@ -1,0 +1,275 @@
+//! `garth retention`: how much of its past an account keeps, and how much it stores.
+
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use garth_engine::fs::store::{Hold, RetentionState};
+use garth_engine::model::Timestamp;
+use garth_engine::rule::PathPattern;
+use garth_engine::rule::retention::{ContentLimit, Retention as Limits};
+use garth_engine::{Error, ErrorKind};
+use serde_json::{Value, json};
+
+use crate::app::App;
+use crate::escape::escaped;
+use crate::fail::{Failure, Result};
+use crate::out::seconds;
+use crate::size::{parse_count, parse_size, size_text};
+use crate::when::parse_span;
+
+/// Age below which `set` asks for --force: what has begun to read the past needs it for a while.
+const MIN_AGE: u64 = 600;
+/// Number of commits below which it does, for the same reason.
+const MIN_COMMITS: u64 = 1000;
+
+/// Show and set how much of its past the account keeps, and how much it stores
+///
+/// Without limits, every version of every file stays. With them, `garth gc` removes older versions for good;
+/// the oldest state that stays is complete. Snapshots and overlays keep the states that they show.
+///
+/// With --json, prints one object: age_seconds, commits, max_stored (null if not limited), content (pattern
+/// and keep_seconds of each path class), oldest (the first commit whose state is readable; 0 if all are),
+/// oldest_time, folded (the commit up to which older versions are removed), held_by (kind and name of the
+/// first thing that keeps these from rising, or null).
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Example:\n  garth retention set --age 30d --max-stored 10G",
+    args_conflicts_with_subcommands = true
+)]
+pub(crate) struct Retention {
+    #[command(subcommand)]
+    action: Option<Action>,
+}
+
+#[derive(Subcommand, Debug)]
+enum Action {
+    /// Show the limits and their effect (the default)
+    #[command(alias = "get", after_help = "Example:\n  garth retention show")]
+    Show,
+    /// Set limits; those that are not given stay
+    ///
+    /// The limit on the stored bytes holds from the next commit on. Older versions are removed by the next
+    /// `garth gc`, and do not come back.
+    #[command(after_help = "Examples:\n  garth retention set --age 30d --commits 1000000\n  \
+                      garth retention set --max-stored none")]
+    Set {
+        /// Keep the commits of this time, such as 12h or 30d; `none` keeps all
+        #[arg(long, value_name = "DURATION", value_parser = parse_age)]
+        #[arg(required_unless_present_any = ["commits", "max_stored"])]
+        age: Option<Limit>,
+        /// Keep this number of commits; `none` keeps all. With --age, the limit that keeps less counts
+        #[arg(long, value_name = "COUNT", value_parser = parse_commits)]
+        commits: Option<Limit>,
+        /// Maximum of stored bytes, such as 10G; `none` for no limit
+        #[arg(long, value_name = "SIZE", value_parser = parse_stored)]
+        max_stored: Option<Limit>,
+        /// Allow an age below 10m and fewer than 1,000 commits, which take the past from what reads it now
+        #[arg(long)]
+        force: bool,
+    },
+    /// Limit how long replaced content of the files of a path class stays readable
+    ///
+    /// Versions, names and attributes stay in the log; only the content ends. The next `garth gc` removes it,
+    /// and it does not come back. Of several classes that match a path the strictest one counts; of several
+    /// paths of a file, the most generous one.
+    #[command(after_help = "Examples:\n  garth retention class '/logs/**' --keep 1d\n  \
+                      garth retention class '/cache/**' --keep off")]
+    Class {
+        /// Glob pattern of paths, in quotes
+        #[arg(id = "paths", value_name = "PATTERN")]
+        pattern: String,
+        /// Time after the replacement, such as 12h or 30d; `off` keeps no old content
+        #[arg(long, value_name = "DURATION", value_parser = parse_keep)]
+        keep: u64,
+    },
+    /// Remove the limit of a path class
+    #[command(alias = "delete", after_help = "Example:\n  garth retention rm '/logs/**'")]
+    Rm {
+        /// Glob pattern, as shown
+        #[arg(id = "paths", value_name = "PATTERN")]
+        pattern: String,
+    },
+}
+
+/// Limit, or none.
+#[derive(Clone, Copy, Debug)]
+enum Limit {
+    None,
+    At(u64),
+}
+
+impl Limit {
+    fn number(self) -> Option<u64> {
+        match self {
+            Self::None => None,
+            Self::At(number) => Some(number),
+        }
+    }
+
+    fn parse(
+        text: &str,
+        parse: impl FnOnce(&str) -> std::result::Result<u64, String>,
+    ) -> std::result::Result<Self, String> {
+        if text == "none" { Ok(Self::None) } else { parse(text).map(Self::At) }
+    }
+}
+
+fn parse_age(text: &str) -> std::result::Result<Limit, String> {
+    Limit::parse(text, |text| Ok(parse_span(text)?.unsigned_abs()))
+}
+
+fn parse_commits(text: &str) -> std::result::Result<Limit, String> {
+    Limit::parse(text, parse_count::<u64>)
+}
+
+fn parse_stored(text: &str) -> std::result::Result<Limit, String> {
+    Limit::parse(text, parse_size)
+}
+
+fn parse_keep(text: &str) -> std::result::Result<u64, String> {
+    if text == "off" { Ok(0) } else { Ok(parse_span(text)?.unsigned_abs()) }
+}
+
+impl Retention {
+    pub(crate) async fn run(self, app: &mut App) -> Result {
+        app.no_tree("retention")?;
+        let state = match self.action.unwrap_or(Action::Show) {
+            Action::Show => app.account_of(&*app.home()?).await?.retention().await?,
+            Action::Set { age, commits, max_stored, force } => {
+                check(age, commits, max_stored, force)?;
+                let account = app.account_of(&*app.home_of_account().await?).await?;
+                let mut limits = account.retention().await?.set;
+                if let Some(age) = age {
+                    limits.age = age.number().map(Duration::from_secs);
+                }
+                if let Some(commits) = commits {
+                    limits.commits = commits.number();
+                }
+                if let Some(max_stored) = max_stored {
+                    limits.stored = max_stored.number();
+                }
+                account.set_retention(limits).await?
+            }
+            Action::Class { pattern, keep } => {
+                let limit =
+                    ContentLimit { pattern: PathPattern::parse(&pattern)?, keep: Duration::from_secs(keep) };
+                // Before a data folder is created for it.
+                Limits { content: vec![limit.clone()], ..Limits::default() }.check()?;
+                let account = app.account_of(&*app.home_of_account().await?).await?;
+                let mut limits = account.retention().await?.set;
+                limits.content.retain(|other| other.pattern != limit.pattern);
+                limits.content.push(limit);
+                account.set_retention(limits).await?
+            }
+            Action::Rm { pattern } => {
+                let account = app.account_of(&*app.home()?).await?;
+                let pattern = PathPattern::parse(&pattern)?;
+                let mut limits = account.retention().await?.set;
+                let before = limits.content.len();
+                limits.content.retain(|limit| limit.pattern != pattern);
+                if limits.content.len() == before {
+                    let message = format!(
+                        "{}: no limit is set for this path class; see `garth retention`",
+                        pattern.as_str()
+                    );
+                    return Err(Error::new(ErrorKind::NotFound, message).into());
+                }
+                account.set_retention(limits).await?
+            }
+        };
+        app.out.item(&to_json(&state), to_text(&state))
+    }
+}
+
+/// Fails for limits that cannot be stored, before a data folder is created for them, and unless they are
+/// forced, for those that take the past from what reads it now.
+fn check(age: Option<Limit>, commits: Option<Limit>, max_stored: Option<Limit>, force: bool) -> Result {
+    let number = |limit: Option<Limit>| limit.and_then(Limit::number);
+    let is_below = |limit, least| number(limit).is_some_and(|number: u64| number < least);
+    if !force && (is_below(age, MIN_AGE) || is_below(commits, MIN_COMMITS)) {
+        let message =
+            "less than 10m or 1,000 commits take the past from what reads it now; --force sets them anyway";
+        return Err(Failure::Usage(message.to_owned()));
+    }
+    let limits = Limits {
+        age: number(age).map(Duration::from_secs),
+        commits: number(commits),
+        stored: number(max_stored),
+        ..Limits::default()
+    };
+    Ok(limits.check()?)
+}
+
+fn to_json(state: &RetentionState) -> Value {
+    let Limits { age, commits, stored, content } = &state.set;
+    let held_by = state.held_by.as_ref().map(|hold| {
+        let (kind, name) = hold_parts(hold);
+        json!({"kind": kind, "name": name})
+    });
+    json!({
+        "age_seconds": age.map(|age| age.as_secs()), "commits": commits, "max_stored": stored,
+        "content": classes(content), "oldest": state.oldest,
+        "oldest_time": state.oldest_time.map(Timestamp::to_rfc3339),
+        "folded": state.folded, "held_by": held_by,
+    })
+}
+
+fn classes(limits: &[ContentLimit]) -> Vec<Value> {
+    let class = |limit: &ContentLimit| {
+        let (pattern, seconds) = (limit.pattern.as_str(), limit.keep.as_secs());
+        json!({"pattern": pattern, "keep_seconds": seconds})
+    };
+    limits.iter().map(class).collect()
+}
+
+/// Returns the kind of a hold, and its name unless it has none or its owner is a view.
+fn hold_parts(hold: &Hold) -> (&'static str, Option<&str>) {
+    match hold {
+        Hold::Snapshot { owner, name } => ("snapshot", owner.is_none().then_some(name.as_str())),
+        Hold::Fork { id } => ("overlay", Some(id.as_str())),
+        Hold::Reader => ("reader", None),
+    }
+}
+
+fn to_text(state: &RetentionState) -> String {
+    let Limits { age, commits, stored, content } = &state.set;
+    let none = || "no limit".to_owned();
+    let class = |limit: &ContentLimit| {
+        let keep = if limit.keep.is_zero() { "off".to_owned() } else { span_text(limit.keep) };
+        format!("\ncontent     {keep}  {}", escaped(limit.pattern.as_str()))
+    };
+    let classes: String = content.iter().map(class).collect();
+    let oldest = match state.oldest_time {
+        Some(time) => format!("commit {} of {}", state.oldest, seconds(time)),
+        None => "all commits are readable".to_owned(),
+    };
+    let held = state.held_by.as_ref().map_or_else(String::new, |hold| {
+        let (kind, name) = hold_parts(hold);
+        format!("\nheld by     {kind}{}", name.map_or_else(String::new, |name| format!(" {}", escaped(name))))
+    });
+    format!(
+        "age         {}\ncommits     {}\nmax stored  {}\noldest      {oldest}{held}{classes}",
+        age.map_or_else(none, span_text),
+        commits.map_or_else(none, |commits| commits.to_string()),
+        stored.map_or_else(none, |stored| size_text(stored, true)),
+    )
+}
+
+/// Returns a time in its largest unit that is exact: `30d`, `90m`.
+fn span_text(span: Duration) -> String {
+    let seconds = span.as_secs();
+    let units = [(86_400, "d"), (3600, "h"), (60, "m")];
+    let exact = units.into_iter().find(|(unit, _)| seconds > 0 && seconds % unit == 0);
+    exact.map_or_else(|| format!("{seconds}s"), |(unit, name)| format!("{}{name}", seconds / unit))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_are_shown_in_their_largest_exact_unit() {
+        let shown = |seconds| span_text(Duration::from_secs(seconds));
+        assert_eq!([0, 59, 5400, 7200, 2_592_000].map(shown), ["0s", "59s", "90m", "2h", "30d"]);
+    }
+}

@@ -1,0 +1,102 @@
+//! `garth retention`, `garth usage`, and an account that is full.
+
+use serde_json::json;
+
+use super::garth::{Garth, text};
+
+#[test]
+fn limits_that_are_not_given_stay() {
+    let garth = Garth::new();
+    let none = json!({"age_seconds": null, "commits": null, "max_stored": null, "content": [],
+        "oldest": 0, "oldest_time": null, "folded": 0, "held_by": null});
+    assert_eq!(garth.json(&["retention"]), none);
+    assert!(garth.ok(&["retention"]).contains("age         no limit\n"));
+    garth.json(&["retention", "set", "--age", "30d", "--commits", "5000"]);
+    let set = garth.json(&["retention", "set", "--max-stored", "10G"]);
+    assert_eq!(
+        [&set["age_seconds"], &set["commits"], &set["max_stored"]],
+        [&json!(2_592_000), &json!(5000), &json!(10_u64 << 30)]
+    );
+    assert_eq!(garth.json(&["retention", "show"]), set);
+    let shown = garth.ok(&["retention"]);
+    for line in ["age         30d\n", "commits     5000\n", "max stored  10G\n", "all commits are readable"] {
+        assert!(shown.contains(line), "{shown}");
+    }
+    garth.ok(&["retention", "set", "--age", "none", "--commits", "none", "--max-stored", "none"]);
+    assert_eq!(garth.json(&["retention"]), none);
+}
+
+#[test]
+fn old_content_of_a_class_ends() {
+    let garth = Garth::new();
+    garth.ok(&["retention", "class", "/logs/**", "--keep", "1d"]);
+    garth.ok(&["retention", "set", "--commits", "5000"]);
+    let set = garth.json(&["retention", "class", "logs/**", "--keep", "off"]);
+    assert_eq!(set["content"], json!([{"pattern": "/logs/**", "keep_seconds": 0}]), "replaced");
+    assert_eq!(set["commits"], 5000);
+    let shown = garth.ok(&["retention"]);
+    assert_eq!(shown.matches("\ncontent     ").count(), 1, "{shown}");
+    assert!(shown.contains("\ncontent     off  /logs/**"), "{shown}");
+    let first = garth.write("/logs/a", "one");
+    garth.write("/logs/a", "two");
+    assert_eq!(garth.ok(&["cat", "/logs/a", "--at", &first]), "one");
+    garth.ok(&["gc"]);
+    assert!(garth.fails(3, &["cat", "/logs/a", "--at", &first]).contains("path class"));
+    assert_eq!(garth.ok(&["cat", "/logs/a"]), "two");
+    assert_eq!(garth.json(&["retention", "rm", "/logs/**"])["content"], json!([]));
+    garth.fails(3, &["retention", "rm", "/logs/**"]);
+    garth.fails(2, &["retention", "class", "/logs/**"]);
+    garth.fails(2, &["retention", "class", "/logs/**", "--keep", "soon"]);
+    garth.fails(2, &["retention", "class", "/[a", "--keep", "off"]);
+}
+
+#[test]
+fn limits_that_take_the_present_past_are_forced() {
+    let garth = Garth::new();
+    for args in [["--age", "9m"], ["--commits", "999"]] {
+        let set = [&["retention", "set"][..], &args].concat();
+        assert!(garth.fails(2, &set).contains("--force"));
+        garth.ok(&[&set[..], &["--force"]].concat());
+    }
+    garth.fails(2, &["retention", "set"]);
+    garth.fails(2, &["retention", "set", "--age", "-1d"]);
+    garth.fails(2, &["retention", "set", "--max-stored", "9223372036854775808"]);
+    garth.fails(3, &["retention", "--account", "none"]);
+    garth.fails(3, &["usage", "--account", "none"]);
+}
+
+#[test]
+fn full_account_refuses_writes_until_the_limit_is_raised() {
+    let garth = Garth::new();
+    garth.feed(&["write", "/a"], &"x".repeat(10_000));
+    let stored = garth.json(&["usage"])["stored"].as_u64().unwrap();
+    garth.ok(&["retention", "set", "--max-stored", &stored.to_string()]);
+    let refused = garth.run(&["write", "/b"], &[b'x'; 100_000]);
+    assert_eq!(refused.status.code(), Some(6), "{}", text(&refused.stderr));
+    assert!(
+        text(&refused.stderr).contains(&format!("of at most {stored} bytes")),
+        "{}",
+        text(&refused.stderr)
+    );
+    garth.ok(&["rm", "/a"]);
+    garth.ok(&["gc"]);
+    garth.ok(&["retention", "set", "--max-stored", "none"]);
+    garth.feed(&["write", "/b"], &"x".repeat(100_000));
+    assert!(garth.ok(&["fsck"]).contains("sound"));
+}
+
+#[test]
+fn usage_names_the_largest_children() {
+    let garth = Garth::new();
+    garth.feed(&["write", "-p", "/notes/a"], &"1".repeat(30_000));
+    garth.feed(&["write", "/notes/a"], &"2".repeat(20_000));
+    let usage = garth.json(&["usage", "/notes"]);
+    let child = &usage["paths"][0];
+    let thousands = |name: &str| child[name].as_u64().unwrap() / 1000;
+    assert_eq!((&child["path"], thousands("live"), thousands("history")), (&json!("/notes/a"), 20, 30));
+    assert_eq!(usage["has_more"], false);
+    let shown = garth.ok(&["usage", "-h", "/notes"]);
+    assert!(shown.starts_with("stored    ") && shown.contains("  /notes/a"), "{shown}");
+    garth.fails(3, &["usage", "/none"]);
+    garth.fails(2, &["usage", "notes"]);
+}

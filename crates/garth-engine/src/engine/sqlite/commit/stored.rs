@@ -1,0 +1,303 @@
+//! The limit on the stored bytes of an account: the pages of the database that are in use, and the content
+//! in pack files. Commits and uploads that add to them are refused beyond it. Work that gives bytes back, or
+//! that an operator asks for, runs as a task and is never refused.
+
+use rusqlite::Connection;
+
+use crate::engine::planner::{Delta, Planned};
+use crate::engine::sqlite::confinement::Reach;
+use crate::engine::sqlite::planner_rows::PlannerRows;
+use crate::engine::sqlite::schema::SUBJECT;
+use crate::engine::sqlite::tables::head;
+use crate::error::{Error, ErrorKind, Result};
+use crate::model::{Batch, Op};
+use crate::path::{SYSTEM, TreePath};
+use crate::sqlite::DbResult;
+
+/// Bytes that a commit is expected to add in any case: its row of the log, and pages that are split for it.
+const COMMIT: u64 = 4096;
+/// Bytes that each of its other rows is expected to add, with its share of the indexes.
+const ROW: u64 = 256;
+
+/// Size of the database in bytes: pages in use, and free ones, which later writes use.
+pub(crate) struct Pages {
+    pub(crate) used: u64,
+    pub(crate) free: u64,
+}
+
+/// Returns the size of the database. Inside a write transaction, what it has written so far counts.
+pub(crate) fn pages(conn: &Connection) -> DbResult<Pages> {
+    // SQLite answers from the page of the file's header, which each transaction reads anyhow.
+    let ask = |sql: &str| -> DbResult<u64> { Ok(conn.prepare_cached(sql)?.query_row([], |row| row.get(0))?) };
+    let (size, all) = (ask("PRAGMA page_size")?, ask("PRAGMA page_count")?);
+    let free = ask("PRAGMA freelist_count")?;
+    Ok(Pages { used: all.saturating_sub(free).saturating_mul(size), free: free.saturating_mul(size) })
+}
+
+/// Returns the stored bytes of the account.
+pub(crate) fn used(conn: &Connection) -> DbResult<u64> {
+    Ok(pages(conn)?.used.saturating_add(head::packed(conn)?))
+}
+
+/// Passes on what is planned for a batch, or fails if the account has no room for it. After planning, so that
+/// the repeat of an earlier commit gets its answer, and conditions that do not hold are reported first.
+pub(super) fn check(
+    rows: &PlannerRows<'_>,
+    planned: Planned,
+    limit: Option<u64>,
+    batch: &Batch,
+) -> Result<Planned> {
+    let (Some(limit), Planned::Apply { delta, .. }) = (limit, &planned) else { return Ok(planned) };
+    if batch.ops.iter().all(releases) {
+        return Ok(planned);
+    }
+    let used = used(rows.conn).map_err(|error| error.describe(&SUBJECT))?;
+    check_room(rows.reach, limit, used, growth(delta))?;
+    Ok(planned)
+}
+
+/// Fails if `arriving` bytes would exceed the limit of the account.
+pub(crate) fn check_room(reach: &Reach, limit: u64, used: u64, arriving: u64) -> Result<()> {
+    if used.saturating_add(arriving) <= limit {
+        return Ok(());
+    }
+    Err(full(knows_all(reach).then_some((limit, used))))
+}
+
+/// Returns the error for a full account. `numbers` are its limit and its use, for a caller who may know them.
+pub(super) fn full(numbers: Option<(u64, u64)>) -> Error {
+    let message = match numbers {
+        Some((limit, used)) => format!(
+            "the account stores {used} of at most {limit} bytes, which leaves no room for this: remove something and \
+             collect, keep less of the past, or have the limit raised"
+        ),
+        // The use of others is not the caller's to know.
+        None => "the account has no room for this; remove something, or have its limit raised".to_owned(),
+    };
+    Error::new(ErrorKind::QuotaExceeded, message)
+}
+
+/// Returns true for an operation that adds no content, and whose result can be collected. A batch without
+/// operations records the answer of a call, such as one that raises the limit.
+fn releases(op: &Op) -> bool {
+    matches!(
+        op,
+        Op::Remove { .. } | Op::DropSnapshot { .. } | Op::Check { .. } | Op::Truncate { size: 0, .. }
+    )
+}
+
+/// Returns about the bytes that the rows of a batch add. Content that is stored already adds none.
+fn growth(delta: &Delta) -> u64 {
+    let content: usize = delta.chunks.values().map(|chunk| chunk.data.len()).sum();
+    let extents: usize = delta.extents.values().map(|change| change.added.len()).sum();
+    let rows = (delta.names.len() + delta.nodes.len() + extents) as u64;
+    (content as u64).saturating_add(rows.saturating_mul(ROW)).saturating_add(COMMIT)
+}
+
+/// Returns true if a caller reaches all that the limit counts. Garth's own directory is hidden from everybody
+/// and tells nothing of anybody.
+fn knows_all(reach: &Reach) -> bool {
+    let root = TreePath::root();
+    let within = &reach.within;
+    reach.gates.is_empty()
+        && within.contains(&root)
+        && within.exclusions_below(&root).all(|hidden| hidden.as_str() == SYSTEM)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use futures::executor::block_on;
+
+    use super::*;
+    use crate::engine::sqlite::SqliteFs;
+    use crate::env::Env;
+    use crate::fs::{AccountStore as _, FileSystem, Incoming};
+    use crate::model::{
+        At, Body, Commit, Confinement, Idempotency, Owner, SetAttrs, StagedBody, Timestamp, Within,
+    };
+    use crate::rule::retention::Retention;
+
+    /// Bytes that are too long for one chunk, so that their upload has a pack file.
+    const LONG: usize = 1_200_000;
+
+    struct Account {
+        fs: Arc<SqliteFs>,
+        folder: tempfile::TempDir,
+    }
+
+    fn account() -> Account {
+        let folder = tempfile::tempdir().unwrap();
+        let registry = crate::rule::sample::registry();
+        Account { fs: SqliteFs::open(folder.path(), Env::system(), registry).unwrap(), folder }
+    }
+
+    fn at(path: &str) -> At {
+        At::Path(TreePath::parse(path).unwrap())
+    }
+
+    fn write(path: &str, bytes: usize) -> Batch {
+        Batch::new([Op::write(at(path), vec![b'x'; bytes])])
+    }
+
+    impl Account {
+        fn commit(&self, batch: Batch) -> Result<Commit> {
+            block_on(self.fs.commit(batch))
+        }
+
+        fn used(&self) -> u64 {
+            self.fs.with_view(|view| used(view.conn)).unwrap()
+        }
+
+        /// Limits the stored bytes to those that are in use, and `more`.
+        fn leave(&self, more: u64) {
+            let stored = Some(self.used() + more);
+            block_on(self.fs.set_retention(Retention { stored, ..Retention::default() })).unwrap();
+        }
+
+        fn upload(&self, byte: u8) -> Result<StagedBody> {
+            let mut upload = block_on(self.fs.stage(&at("/up")))?;
+            block_on(upload.write(vec![byte; LONG].into()))?;
+            block_on(upload.finish())
+        }
+    }
+
+    #[test]
+    fn full_account_refuses_growth_and_nothing_is_partial() {
+        let account = account();
+        account.commit(write("/kept", 100_000)).unwrap();
+        account.leave(20_000);
+        let head = block_on(account.fs.head()).unwrap();
+        let batch = Batch::new([Op::write(at("/short"), "x"), Op::write(at("/long"), vec![b'y'; 50_000])]);
+        let refused = account.commit(batch).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::QuotaExceeded);
+        assert!(refused.to_string().contains("bytes"), "the account may know its numbers: {refused}");
+        assert_eq!(block_on(account.fs.head()).unwrap().seq, head.seq);
+        assert!(block_on(account.fs.stat(&at("/short"))).unwrap_err().is(ErrorKind::NotFound));
+        account.commit(write("/short", 100)).unwrap();
+        assert_eq!(account.fs.check().unwrap().findings, []);
+    }
+
+    #[test]
+    fn full_account_still_removes() {
+        let account = account();
+        account.commit(write("/a", 100_000)).unwrap();
+        account.commit(write("/b", 100)).unwrap();
+        account.commit(Batch::new([Op::snapshot("then")])).unwrap();
+        account.leave(0);
+        for grows in [
+            write("/c", 1),
+            Batch::new([Op::set_attrs(at("/"), SetAttrs::new().mode(0o700))]),
+            Batch::new([Op::remove(at("/b")), Op::write(at("/c"), "x")]),
+        ] {
+            assert_eq!(account.commit(grows).unwrap_err().kind(), ErrorKind::QuotaExceeded);
+        }
+        for op in
+            [Op::truncate(at("/a"), 0), Op::remove(at("/b")), Op::remove(at("/a")), Op::drop_snapshot("then")]
+        {
+            account.commit(Batch::new([op])).unwrap();
+        }
+        block_on(account.fs.set_retention(Retention::default())).unwrap();
+        account.commit(write("/c", 1)).unwrap();
+    }
+
+    #[test]
+    fn repeat_of_a_commit_is_answered_by_a_full_account() {
+        let account = account();
+        let batch =
+            || write("/a", 10_000).idempotency(Idempotency::new("once", [7; 32], Timestamp(i64::MAX)));
+        let first = account.commit(batch()).unwrap();
+        account.leave(0);
+        let again = account.commit(batch()).unwrap();
+        assert_eq!((again.seq, again.replayed), (first.seq, true));
+    }
+
+    #[test]
+    fn group_counts_what_its_members_wrote() {
+        let account = account();
+        account.commit(write("/a", 1)).unwrap();
+        account.leave(200_000);
+        // They wait together for the writer, so that some of them share a transaction.
+        let writes: Vec<_> = (0..64).map(|n| account.fs.commit(write(&format!("/{n}"), 16_384))).collect();
+        let done = block_on(futures::future::join_all(writes));
+        let fits = done.iter().filter(|result| result.is_ok()).count();
+        assert!((3..14).contains(&fits), "{fits} of 64 fit");
+        assert!(done.iter().flat_map(|result| result.as_ref().err()).all(|e| e.is(ErrorKind::QuotaExceeded)));
+    }
+
+    #[test]
+    fn content_in_pack_files_counts_until_it_is_collected() {
+        let account = account();
+        account.commit(write("/a", 1)).unwrap();
+        let before = account.used();
+        let first = account.upload(1).unwrap();
+        let with_one = account.used();
+        assert!(with_one >= before + LONG as u64, "{before} {with_one}");
+        account.upload(1).unwrap();
+        assert!(account.used() < with_one + LONG as u64 / 2, "the same content is stored once");
+        account.commit(Batch::new([Op::write(at("/b"), Body::Staged(first))])).unwrap();
+        block_on(account.fs.gc(Duration::ZERO)).unwrap();
+        assert!(account.used() >= before + LONG as u64 / 2, "the file has it");
+        let packed = account.fs.with_view(|view| head::packed(view.conn)).unwrap();
+        let sql = "SELECT sum(len) FROM chunk WHERE pack IS NOT NULL";
+        let sum =
+            account.fs.with_view(|view| Ok(view.conn.query_row(sql, [], |row| row.get::<_, u64>(0))?));
+        assert_eq!(packed, sum.unwrap());
+    }
+
+    #[test]
+    fn full_account_recovers_when_an_upload_is_collected() {
+        let account = account();
+        let upload = account.upload(1).unwrap();
+        account.leave(10_000);
+        assert_eq!(account.commit(write("/a", 100_000)).unwrap_err().kind(), ErrorKind::QuotaExceeded);
+        block_on(account.fs.discard(&at("/up"), &upload)).unwrap();
+        block_on(account.fs.gc(Duration::ZERO)).unwrap();
+        account.commit(write("/a", 100_000)).unwrap();
+    }
+
+    #[test]
+    fn full_account_refuses_uploads_before_and_while_they_arrive() {
+        let account = account();
+        account.commit(write("/a", 1)).unwrap();
+        account.leave(100_000);
+        let content = |arrives| Incoming { arrives, size: arrives, room: u64::MAX, ..Incoming::default() };
+        block_on(account.fs.admit(&at("/up"), &content(50_000))).unwrap();
+        let refused = block_on(account.fs.admit(&at("/up"), &content(200_000))).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::QuotaExceeded);
+        let mut expected = block_on(account.fs.stage(&at("/up"))).unwrap();
+        expected.expects(LONG as u64);
+        let refused = block_on(expected.write(vec![2; LONG].into())).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::QuotaExceeded, "before its first chunk is stored");
+        drop(expected);
+        assert_eq!(account.fs.pack_files().unwrap(), [""; 0]);
+        assert_eq!(account.upload(3).unwrap_err().kind(), ErrorKind::QuotaExceeded);
+        assert_eq!(account.fs.pack_files().unwrap(), [""; 0]);
+    }
+
+    #[test]
+    fn view_learns_no_numbers_of_the_account() {
+        let account = account();
+        account.commit(Batch::new([Op::mkdir(at("/own"))])).unwrap();
+        account.leave(0);
+        let own = Within::new([TreePath::parse("/own").unwrap()]);
+        let confinement = Confinement::new(own, Owner::new("view").unwrap());
+        let view = block_on(account.fs.confined(&confinement)).unwrap();
+        let refused = block_on(view.commit(write("/own/a", 1))).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::QuotaExceeded);
+        assert!(!refused.to_string().chars().any(|c| c.is_ascii_digit()), "{refused}");
+    }
+
+    #[test]
+    fn limit_holds_for_other_processes_at_their_next_commit() {
+        let account = account();
+        account.commit(write("/a", 1)).unwrap();
+        let registry = crate::rule::sample::registry();
+        let other = SqliteFs::open(account.folder.path(), Env::system(), registry).unwrap();
+        block_on(other.commit(write("/b", 1))).unwrap();
+        account.leave(0);
+        assert_eq!(block_on(other.commit(write("/c", 1))).unwrap_err().kind(), ErrorKind::QuotaExceeded);
+    }
+}

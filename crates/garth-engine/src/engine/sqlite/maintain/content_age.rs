@@ -1,0 +1,524 @@
+//! Ends old content before the log ends: that of files whose path class keeps it for a limited time.
+//!
+//! For each distinct time of the limits the log is searched up to the last commit that is as old, once
+//! ([`retention::searched`]). Content that one of these commits replaced, or whose file lost its last name
+//! there, is marked if the file is of such a class by the names that it has, or had last. From then on no
+//! new view reads it ([`content_gone`]). A later run removes its extents after the grace period.
+//!
+//! Content that a snapshot, an overlay or an open view of the past shows is not marked. It is looked for
+//! again once the last of them is gone. An extent goes only if all states that show it are marked. Versions,
+//! names and attributes stay.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rusqlite::Connection;
+
+use crate::engine::planner::NodeRow;
+use crate::engine::sqlite::SqliteFs;
+use crate::engine::sqlite::maintain::step::{Times, Turn};
+use crate::engine::sqlite::maintain::{fold, holds};
+use crate::engine::sqlite::open_nodes::OpenNodes;
+use crate::engine::sqlite::tables::content_gone::{self, Span};
+use crate::engine::sqlite::tables::names_of_node::{self, CommitSpan};
+use crate::engine::sqlite::tables::{
+    MAX, chunk_refs, commit_log, extents, head, leases, nodes, past_leases, replaced, retention,
+};
+use crate::error::Result;
+use crate::fs::store::Collected;
+use crate::model::{Kind, Timestamp, Within};
+use crate::path::TreePath;
+use crate::rule::retention::{ContentLimits, Keep, nanoseconds};
+use crate::sqlite::DbResult;
+
+/// Rows read or removed at a time. Small in tests, so that they cross the border of a piece.
+const PIECE: usize = if cfg!(test) { 3 } else { 256 };
+/// Commits read at a time to find files.
+const COMMITS: usize = if cfg!(test) { 3 } else { 256 };
+/// Inodes searched at a time for files with versions from before the queue of replaced nodes.
+const INODES: u64 = if cfg!(test) { 3 } else { 4096 };
+
+/// Search for the old content of one age.
+#[derive(Clone)]
+struct Search {
+    limits: Arc<ContentLimits>,
+    age: Duration,
+    /// Commits that are searched: after the first, up to and including the last.
+    span: (u64, u64),
+    /// States that snapshots and overlays show.
+    kept: Arc<BTreeSet<u64>>,
+    /// Head when these were read.
+    seen: u64,
+    now: Timestamp,
+}
+
+/// Files to search, the last one first.
+#[derive(Default)]
+struct Files {
+    left: Vec<u64>,
+    /// Commit up to which the versions of the last one were searched, if that has begun.
+    place: Option<u64>,
+    /// Spans marked.
+    marked: u64,
+    /// First commit that replaced content which an open view of the past still reads.
+    first_read: Option<u64>,
+}
+
+impl SqliteFs {
+    /// Marks old content that its path class no longer keeps, and removes what was marked before the grace
+    /// period.
+    pub(super) fn age_content(&self, times: Times, collected: &mut Collected) -> Result<()> {
+        self.mark_contents(times.now, collected)?;
+        self.remove_contents(times)
+    }
+
+    fn mark_contents(&self, now: Timestamp, collected: &mut Collected) -> Result<()> {
+        let fs = self.whole();
+        let (limits, seen, kept, held) = fs.with_view(|view| {
+            let head = head::get(view.conn)?;
+            let limits = view.control.at(view.conn, head.control)?.limits;
+            let kept = if limits.ages().is_empty() { None } else { holds::all_kept(view)? };
+            Ok((limits, head.seq, kept, retention::held(view.conn)?))
+        })?;
+        // Without limits, or with too many overlays to know what they show, all content stays.
+        let Some(kept) = kept else { return Ok(()) };
+        let kept = Arc::new(kept);
+        if *kept != held {
+            let kept = Arc::clone(&kept);
+            self.step(move |conn, _| retention::set_held(conn, &kept))?;
+        }
+        for age in limits.ages() {
+            let span = self.with_view(|view| to_search(view.conn, age, now))?;
+            let (limits, kept) = (Arc::clone(&limits), Arc::clone(&kept));
+            let search = Arc::new(Search { limits, age, span, kept, seen, now });
+            if !self.search(&search, collected)? {
+                // An overlay was created meanwhile, perhaps over a state of the past. The next run knows it.
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Searches the log for the old content of one age. Returns false if an overlay was created or removed
+    /// meanwhile.
+    fn search(&self, search: &Arc<Search>, collected: &mut Collected) -> Result<bool> {
+        let (from, to) = search.span;
+        if from >= to {
+            return Ok(true);
+        }
+        let mut files = Files::default();
+        if from < self.with_view(|view| head::queued(view.conn))? {
+            // The log does not name all files that lost their last name so early.
+            let mut after = 0;
+            while let Some(first) = self.with_view(|view| nodes::next_ino(view.conn, after))? {
+                after = first.saturating_add(INODES).min(MAX);
+                files.left = self.with_view(|view| nodes::with_past(view.conn, first - 1, after))?;
+                if !self.mark_files(search, &mut files)? {
+                    return Ok(false);
+                }
+            }
+            self.set_searched(search.age, to, &files)?;
+        } else {
+            let mut at = from;
+            while at < to {
+                let (found, last) = self.with_view(|view| {
+                    let last = commit_log::last_of_next(view.conn, at, COMMITS)?;
+                    let last = last.map_or(to, |last| last.min(to));
+                    Ok((fold::changed_nodes(view.conn, at, last)?, last))
+                })?;
+                // Of each file only the versions of these commits: the next ones name it again.
+                let piece = Arc::new(Search { span: (at, last), ..Search::clone(search) });
+                files.left = found.into_iter().collect();
+                if !self.mark_files(&piece, &mut files)? || !self.mark_replaced(&piece, &mut files)? {
+                    return Ok(false);
+                }
+                at = last;
+                self.set_searched(search.age, at, &files)?;
+            }
+        }
+        collected.contents += files.marked;
+        Ok(true)
+    }
+
+    /// Marks the content of the files that the log does not name.
+    fn mark_replaced(&self, search: &Arc<Search>, files: &mut Files) -> Result<bool> {
+        let (from, to) = search.span;
+        let mut after = (from, MAX);
+        loop {
+            let found = self.with_view(|view| replaced::between(view.conn, after, to, PIECE))?;
+            let Some(last) = found.last() else { return Ok(true) };
+            after = *last;
+            files.left = found.into_iter().map(|(_, ino)| ino).collect();
+            if !self.mark_files(search, files)? {
+                return Ok(false);
+            }
+        }
+    }
+
+    /// Notes how far the log is searched. Content that an open view of the past reads is looked for again.
+    fn set_searched(&self, age: Duration, to: u64, files: &Files) -> Result<()> {
+        let to = files.first_read.map_or(to, |first| to.min(first.saturating_sub(1)));
+        self.step(move |conn, _| retention::set_searched(conn, age, to))
+    }
+
+    /// Marks old content of files. Returns false if an overlay was created or removed meanwhile.
+    fn mark_files(&self, search: &Arc<Search>, files: &mut Files) -> Result<bool> {
+        while !files.left.is_empty() {
+            let (fs, search, mut todo) = (self.whole(), Arc::clone(search), std::mem::take(files));
+            let marked = self.step(move |conn, turn| {
+                if holds::may_have_new_fork(&fs.view_on(conn, None)?, search.seen)? {
+                    return Ok(None);
+                }
+                // Inside the transaction: a view is counted before the transaction that opened it ends.
+                let mut read = BTreeSet::from_iter(past_leases::all_of(conn, search.now.0)?);
+                read.extend(fs.open_pasts());
+                while let Some(ino) = todo.left.last().copied() {
+                    if !mark_file(conn, &search, &read, ino, &mut todo, turn)? {
+                        break;
+                    }
+                    todo.left.pop();
+                    todo.place = None;
+                    if turn.is_over() {
+                        break;
+                    }
+                }
+                fs.inner.runtime.failpoints().pass("content-mark")?;
+                Ok(Some(todo))
+            })?;
+            let Some(marked) = marked else { return Ok(false) };
+            *files = marked;
+        }
+        Ok(true)
+    }
+
+    /// Removes the content that was marked before the grace period.
+    fn remove_contents(&self, times: Times) -> Result<()> {
+        let mut after = content_gone::FIRST_MARK;
+        let before = times.removed_before.0;
+        while let Some((span, key)) =
+            self.with_view(|view| content_gone::next_marked(view.conn, before, after))?
+        {
+            after = key;
+            let mut place = None;
+            loop {
+                let fs = self.whole();
+                place = self.step(move |conn, turn| {
+                    let mut read = BTreeSet::from_iter(past_leases::all_of(conn, times.now.0)?);
+                    read.extend(fs.open_pasts());
+                    let next = remove_content(conn, &fs.inner.open, &read, span, place, turn)?;
+                    fs.inner.runtime.failpoints().pass("content-remove")?;
+                    Ok(next)
+                })?;
+                if place.is_none() {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Returns the commits to search for old content of an age: after the first, up to and including the last.
+pub(super) fn to_search(conn: &Connection, age: Duration, now: Timestamp) -> DbResult<(u64, u64)> {
+    let head = head::get(conn)?;
+    // What ended up to there is removed.
+    let from = retention::searched(conn, age)?.max(head.folded);
+    let until = now.0.saturating_sub(nanoseconds(age));
+    Ok((from, commit_log::last_until(conn, until, head.oldest, head.seq)?))
+}
+
+/// Marks the old content of a file. Returns false if the turn ended before.
+fn mark_file(
+    conn: &Connection,
+    search: &Search,
+    read: &BTreeSet<u64>,
+    ino: u64,
+    files: &mut Files,
+    turn: &mut Turn,
+) -> DbResult<bool> {
+    let Some(newest) = nodes::version(conn, ino, MAX)?.filter(|node| node.kind == Kind::File) else {
+        return Ok(true);
+    };
+    let (from, to) = search.span;
+    let mut at = files.place.unwrap_or(from);
+    // The content before, and the commit from which on it was shown.
+    let mut before = nodes::content_at(conn, ino, at)?.map(|content| (content, content.content_seq));
+    let mut is_of_class = None;
+    loop {
+        let versions = nodes::contents(conn, ino, (at, to), PIECE)?;
+        let Some(last) = versions.last() else { return Ok(true) };
+        at = last.seq;
+        for content in versions {
+            let shown = before.filter(|(before, _)| before.is_named);
+            let ended =
+                shown.filter(|(before, _)| before.content_seq != content.content_seq || !content.is_named);
+            if let Some((_, since)) = ended {
+                // Judged only now: most changes replace no content.
+                let is_known = match is_of_class {
+                    Some(known) => known,
+                    None => *is_of_class.insert(judge(conn, search, &newest)?),
+                };
+                if !is_known {
+                    return Ok(true);
+                }
+                mark_span(conn, search, read, Span { ino, since, till: content.seq }, files)?;
+            }
+            let since = match shown {
+                Some((_, since)) if ended.is_none() => since,
+                _ => content.seq,
+            };
+            before = Some((content, since));
+        }
+        files.place = Some(at);
+        if turn.is_over() {
+            return Ok(false);
+        }
+    }
+}
+
+/// Marks content unless something still shows it.
+fn mark_span(
+    conn: &Connection,
+    search: &Search,
+    read: &BTreeSet<u64>,
+    span: Span,
+    files: &mut Files,
+) -> DbResult<()> {
+    let states = span.since..span.till;
+    if states.is_empty() || search.kept.range(states.clone()).next().is_some() {
+        return Ok(());
+    }
+    if read.range(states).next().is_some() {
+        let first = files.first_read.map_or(span.till, |first| first.min(span.till));
+        files.first_read = Some(first);
+        return Ok(());
+    }
+    if !content_gone::mark(conn, span, search.now.0)? {
+        return Ok(());
+    }
+    files.marked += 1;
+    if nodes::last_unlink(conn, span.ino)? == Some(span.till) {
+        // Its content goes once nobody holds it open: processes that do take leases.
+        leases::put_unnamed(conn, span.ino)?;
+    }
+    Ok(())
+}
+
+/// Returns true if old content of a file is kept for the time of a search, by the names that it has or had
+/// last.
+fn judge(conn: &Connection, search: &Search, newest: &NodeRow) -> DbResult<bool> {
+    let span = match nodes::last_unlink(conn, newest.ino)? {
+        Some(end) => CommitSpan::at(end.saturating_sub(1)),
+        None => CommitSpan::NOW,
+    };
+    let mut keep: Option<Keep> = None;
+    names_of_node::each_in_span(conn, newest.ino, span, &Within::everything(), &mut |(dir, name), _| {
+        let of_name = search.limits.keep_of([&TreePath::from_row(&dir, &name)]);
+        keep = keep.max(Some(of_name));
+        // No other name keeps more.
+        Ok(of_name != Keep::WithLog)
+    })?;
+    Ok(keep == Some(Keep::For(search.age)))
+}
+
+/// Removes the extents that only the states of a span show, with those of adjacent spans that are removed.
+/// Does nothing while somebody may still read them. Returns the key of the last extent if the turn ended
+/// before all were removed.
+fn remove_content(
+    conn: &Connection,
+    open: &OpenNodes,
+    read: &BTreeSet<u64>,
+    span: Span,
+    place: Option<(i64, u64)>,
+    turn: &mut Turn,
+) -> DbResult<Option<(i64, u64)>> {
+    // Another collection may have removed it.
+    let Some(has_begun) = content_gone::is_being_removed(conn, span)? else { return Ok(None) };
+    // Its last content is live, as nothing replaced it.
+    let is_last = nodes::last_unlink(conn, span.ino)? == Some(span.till);
+    if is_last && (open.is_open(span.ino) || leases::is_unnamed(conn, span.ino)?) {
+        return Ok(None);
+    }
+    if !has_begun {
+        // A view of another process, which was opened before the mark.
+        if read.range(span.since..span.till).next().is_some() {
+            return Ok(None);
+        }
+        content_gone::begin_removal(conn, span)?;
+    }
+    let mut joined = content_gone::with_adjacent(conn, span)?;
+    if is_last {
+        joined.till = MAX;
+    }
+    // Extents that ended before the span are removed, or something shows them.
+    let mut after = place.unwrap_or(if is_last { (-1, 0) } else { (span.since.cast_signed(), MAX) });
+    loop {
+        let found = extents::shown_within(conn, span.ino, (joined.since, joined.till), after, PIECE)?;
+        let Some(((till, off), _)) = found.last() else { break };
+        after = (till.cast_signed(), *off);
+        for (key, chunk) in &found {
+            extents::remove(conn, span.ino, *key)?;
+            chunk_refs::change(conn, *chunk, -1)?;
+        }
+        if turn.is_over() {
+            return Ok(Some(after));
+        }
+    }
+    content_gone::settle(conn, span, joined)?;
+    Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::executor::block_on;
+
+    use super::*;
+    use crate::env::{Env, ManualClock};
+    use crate::error::ErrorKind;
+    use crate::fs::{AccountStore as _, FileSystem as _};
+    use crate::model::{At, Batch, ByteRange, Moment, Op, Seq};
+    use crate::rule::PathPattern;
+    use crate::rule::retention::{ContentLimit, Retention};
+    use crate::runtime::failpoint::Failure;
+
+    const GRACE: Duration = Duration::from_secs(600);
+
+    struct Account {
+        fs: Arc<SqliteFs>,
+        clock: ManualClock,
+        folder: tempfile::TempDir,
+    }
+
+    fn at(path: &str) -> At {
+        At::Path(TreePath::parse(path).unwrap())
+    }
+
+    /// Returns an account whose file `/off/a`, which keeps no old content, was written in 10 commits, and
+    /// `/off/b` removed in the last.
+    fn account() -> Account {
+        let (env, clock) = Env::manual(Timestamp(1_700_000_000_000_000_000));
+        let folder = tempfile::tempdir().unwrap();
+        let fs = SqliteFs::open(folder.path(), env, crate::rule::sample::registry()).unwrap();
+        let off = ContentLimit { pattern: PathPattern::parse("/off/**").unwrap(), keep: Duration::ZERO };
+        block_on(fs.set_retention(Retention { content: vec![off], ..Retention::default() })).unwrap();
+        for n in 0..10 {
+            let mut ops = vec![Op::write(at("/off/a"), format!("a{n}")).with_parents()];
+            ops.extend((n == 0).then(|| Op::write(at("/off/d/b"), "b").with_parents()));
+            ops.extend((n == 9).then(|| Op::remove_tree(at("/off/d"))));
+            clock.advance(Duration::from_secs(1));
+            block_on(fs.commit(Batch::new(ops))).unwrap();
+        }
+        Account { fs, clock, folder }
+    }
+
+    impl Account {
+        fn gc(&self) -> Collected {
+            let collected = self.fs.collect(GRACE).unwrap();
+            self.clock.advance(GRACE);
+            assert_eq!(self.fs.check().unwrap().findings, []);
+            collected
+        }
+
+        /// Returns the number of extents.
+        fn extents(&self) -> u64 {
+            let sql = "SELECT count(*) FROM extent";
+            self.fs.with_view(|view| Ok(view.conn.query_row(sql, [], |row| row.get(0))?)).unwrap()
+        }
+
+        /// Returns true if the content of `/off/a` after a commit can be read, by a new view.
+        fn reads(&self, seq: u64) -> bool {
+            let then = block_on(self.fs.as_of(&Moment::Seq(Seq(seq)))).unwrap();
+            match block_on(then.read(&at("/off/a"), ByteRange::ALL)) {
+                Ok(bytes) => {
+                    assert_eq!(bytes, format!("a{}", seq - 1));
+                    true
+                }
+                Err(error) => {
+                    assert!(error.is(ErrorKind::Gone), "{error}");
+                    false
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn old_content_leaves_no_extents() {
+        let account = account();
+        assert_eq!((account.gc().contents, account.extents()), (10, 11));
+        assert!((1..10).all(|seq| !account.reads(seq)) && account.reads(10));
+        // The removed file waits until nobody can have it open.
+        account.gc();
+        assert_eq!(account.extents(), 2);
+        account.gc();
+        assert_eq!(account.extents(), 1);
+        let spans = "SELECT count(*) FROM content_gone";
+        let spans: u64 =
+            account.fs.with_view(|view| Ok(view.conn.query_row(spans, [], |row| row.get(0))?)).unwrap();
+        assert_eq!(spans, 2, "one for each file");
+        assert!((1..10).all(|seq| !account.reads(seq)) && account.reads(10));
+        assert_eq!(account.gc(), Collected::default(), "nothing is left to do");
+    }
+
+    #[test]
+    fn content_from_before_an_upgrade_is_found() {
+        let account = account();
+        account
+            .fs
+            .step(|conn, _| {
+                conn.execute("UPDATE head SET queued = 10", [])?;
+                Ok(conn.execute("DELETE FROM replaced", [])?)
+            })
+            .unwrap();
+        assert_eq!(account.gc().contents, 10);
+        account.gc();
+        account.gc();
+        assert_eq!(account.extents(), 1);
+    }
+
+    #[test]
+    fn leased_view_reads_until_it_is_closed() {
+        let account = account();
+        let other = SqliteFs::open(
+            account.folder.path(),
+            account.fs.inner.runtime.env().clone(),
+            crate::rule::sample::registry(),
+        )
+        .unwrap();
+        // Opened before the mark, in another process, which takes a lease at its next tick.
+        let view = block_on(other.as_of(&Moment::Seq(Seq(5)))).unwrap();
+        let read = || block_on(view.read(&at("/off/a"), ByteRange::ALL));
+        account.clock.advance(Duration::from_secs(1));
+        assert_eq!(account.fs.collect(GRACE).unwrap().contents, 10);
+        assert!(!account.reads(5));
+        assert_eq!(read().unwrap(), "a4");
+        let (pasts, now) = (Arc::clone(&other.inner.pasts), other.inner.runtime.env().now());
+        block_on(other.inner.writer.transact(false, move |conn| pasts.renew(conn, now))).unwrap();
+        let times = Times::new(now, Duration::ZERO);
+        account.fs.remove_contents(times).unwrap();
+        assert_eq!(read().unwrap(), "a4", "its state is leased");
+        account.clock.advance(Duration::from_secs(86_400));
+        account.fs.remove_contents(Times::new(account.fs.inner.runtime.env().now(), GRACE)).unwrap();
+        assert!(read().unwrap_err().is(ErrorKind::Gone), "never read as a hole");
+    }
+
+    #[test]
+    fn interrupted_collection_goes_on() {
+        for (point, after) in [("content-mark", 0), ("content-mark", 2), ("content-remove", 0)] {
+            let account = account();
+            for _ in 0..4 {
+                account.fs.inner.runtime.failpoints().arm(point, Failure::Io, after);
+                let failed = account.fs.collect(GRACE).is_err();
+                account.fs.inner.runtime.failpoints().disarm();
+                account.clock.advance(GRACE);
+                assert_eq!(account.fs.check().unwrap().findings, [], "{point}");
+                assert!(account.reads(10));
+                if failed {
+                    account.gc();
+                }
+            }
+            assert_eq!(account.extents(), 1, "{point}");
+            assert!((1..10).all(|seq| !account.reads(seq)), "{point}");
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! Time from which a collection of an account is due.
+
+use crate::engine::sqlite::maintain::announce::{self, with_slack};
+use crate::engine::sqlite::maintain::background::GRACE;
+use crate::engine::sqlite::maintain::content_age;
+use crate::engine::sqlite::query::read_view::ReadView;
+use crate::engine::sqlite::tables::fold::{self, Phase};
+use crate::engine::sqlite::tables::{
+    chunk_refs, commit_log, content_gone, expiry, head, idempotency, leases, packs,
+};
+use crate::model::Timestamp;
+use crate::rule::retention::nanoseconds;
+use crate::sqlite::DbResult;
+
+/// Commits after the last merge of small extents from which on another one is due.
+const UNMERGED: u64 = 4096;
+/// Nanoseconds for which ended records of idempotency keys may wait.
+const RECORDS: i64 = 3_600_000_000_000;
+
+/// Returns the time from which a collection is due; `None` if only a change can make one due.
+pub(super) fn due(view: &ReadView<'_>, now: Timestamp) -> DbResult<Option<Timestamp>> {
+    let conn = view.conn;
+    let grace = nanoseconds(GRACE);
+    let mut times = vec![of_the_past(view, now, grace)?, of_content(view, now)?, expiry::first(conn)?];
+    times.push(idempotency::first_end(conn)?.map(|end| end.saturating_add(RECORDS)));
+    times.push(chunk_refs::any_unused(conn)?.map(|_| now.0));
+    let head = head::get(conn)?;
+    times.push((head.seq - head::merged(conn)?.min(head.seq) >= UNMERGED).then_some(now.0));
+    if packs::any_due(conn, i64::MAX)? {
+        let is_due = packs::any_due(conn, now.0.saturating_sub(grace))?;
+        times.push(Some(if is_due { now.0 } else { now.0.saturating_add(grace) }));
+    }
+    if let Some((_, marked)) = leases::next_unleased(conn, 0)? {
+        times.push(Some(marked.map_or(now.0, |marked| marked.saturating_add(grace))));
+    }
+    Ok(times.into_iter().flatten().min().map(Timestamp))
+}
+
+/// Returns the time from which old content goes. Searches for it are far enough apart that a busy account is
+/// not collected all the time.
+fn of_content(view: &ReadView<'_>, now: Timestamp) -> DbResult<Option<i64>> {
+    let head = head::get(view.conn)?;
+    let mut first = content_gone::first_mark(view.conn)?;
+    first = first.map(|marked| marked.saturating_add(nanoseconds(GRACE)));
+    for age in view.control.at(view.conn, head.control)?.limits.ages() {
+        let (searched, _) = content_age::to_search(view.conn, age, now)?;
+        if searched < head.seq {
+            let age = age.saturating_add((age / 16).max(GRACE));
+            let next = commit_log::moment(view.conn, searched + 1)?.saturating_add(nanoseconds(age));
+            first = Some(first.map_or(next, |first| first.min(next)));
+        }
+    }
+    Ok(first)
+}
+
+/// Returns the time from which a part of the past goes.
+fn of_the_past(view: &ReadView<'_>, now: Timestamp, grace: i64) -> DbResult<Option<i64>> {
+    let head = head::get(view.conn)?;
+    match fold::get(view.conn)? {
+        Some(pass) if pass.phase == Phase::Waiting => {
+            return Ok(Some(pass.at.cast_signed().saturating_add(grace)));
+        }
+        Some(_) => return Ok(Some(now.0)),
+        None if head.oldest > head.folded => return Ok(Some(now.0)),
+        None => {}
+    }
+    if announce::next_oldest(view, now, false)?.is_some() {
+        return Ok(Some(now.0));
+    }
+    let control = view.control.at(view.conn, head.control)?;
+    let Some(age) = with_slack(&control.retention).age.filter(|_| head.oldest < head.seq) else {
+        return Ok(None);
+    };
+    // The commit after the oldest one has to reach that age. If it has, something else keeps it.
+    let next = commit_log::moment(view.conn, head.oldest + 1)?.saturating_add(nanoseconds(age));
+    Ok(Some(next).filter(|next| *next > now.0))
+}

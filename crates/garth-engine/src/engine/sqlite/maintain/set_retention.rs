@@ -1,0 +1,124 @@
+//! Sets the retention of an account, for operators. `gc` removes the past.
+
+use rusqlite::Connection;
+
+use crate::engine::sqlite::control;
+use crate::engine::sqlite::maintain::holds;
+use crate::engine::sqlite::query::read_view::ReadView;
+use crate::engine::sqlite::tables::{commit_log, head, retention};
+use crate::fs::store::{Hold, RetentionState};
+use crate::model::{Seq, Timestamp};
+use crate::rule::Registry;
+use crate::rule::retention::{ContentLimits, Retention};
+use crate::sqlite::DbResult;
+
+/// Sets the retention. `gc` then searches the log again for old content of the ages that end more than
+/// before.
+pub(crate) fn set(conn: &Connection, registry: &Registry, to: &Retention) -> DbResult<()> {
+    let before = ContentLimits::new(&retention::get(conn)?.content);
+    for age in ContentLimits::new(&to.content).stricter_ages(&before) {
+        retention::search_again(conn, age)?;
+    }
+    retention::put(conn, to)?;
+    control::changed(conn, registry)
+}
+
+/// Returns the retention, and how far the past is gone. `open` are the commits whose states views of this
+/// process show.
+pub(crate) fn state(view: &ReadView<'_>, open: &[u64]) -> DbResult<RetentionState> {
+    let (conn, now) = (view.conn, Timestamp(view.time));
+    let head = head::get(conn)?;
+    let set = retention::get(conn)?;
+    let oldest_time = match head.oldest {
+        0 => None,
+        oldest => Some(Timestamp(commit_log::moment(conn, oldest)?)),
+    };
+    let until = |time| commit_log::last_until(conn, time, head.oldest, head.seq);
+    let allowed: u64 = set.oldest(head.seq, now, None, until)?;
+    let kept = holds::first_kept(view)?.filter(|(seq, _)| *seq < allowed).map(|(_, hold)| hold);
+    // A view keeps the rows of its state, not `oldest`.
+    let read = holds::first_read(conn, open, now)?.filter(|seq| *seq < head.oldest);
+    Ok(RetentionState {
+        set,
+        oldest: Seq(head.oldest),
+        oldest_time,
+        folded: Seq(head.folded),
+        held_by: kept.or(read.map(|_| Hold::Reader)),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use futures::executor::block_on;
+
+    use super::*;
+    use crate::engine::sqlite::SqliteFs;
+    use crate::env::Env;
+    use crate::error::ErrorKind;
+    use crate::fs::AccountStore as _;
+    use crate::path::TreePath;
+    use crate::rule::PathPattern;
+    use crate::rule::retention::{ContentLimit, Keep};
+
+    #[test]
+    fn retention_is_stored_and_in_force() {
+        let folder = tempfile::tempdir().unwrap();
+        let open = || SqliteFs::open(folder.path(), Env::system(), crate::rule::sample::registry()).unwrap();
+        let fs = open();
+        let state = block_on(fs.retention()).unwrap();
+        assert_eq!((state.set, state.oldest, state.oldest_time), (Retention::default(), Seq(0), None));
+        let day = Duration::from_secs(86_400);
+        let limit = ContentLimit { pattern: PathPattern::parse("/notes/**").unwrap(), keep: day };
+        let set = Retention {
+            age: Some(7 * day),
+            commits: Some(1000),
+            stored: Some(1 << 30),
+            content: vec![limit],
+        };
+        assert_eq!(block_on(fs.set_retention(set.clone())).unwrap().set, set);
+        let wrong = Retention { commits: Some(u64::MAX), ..set.clone() };
+        assert!(block_on(fs.set_retention(wrong)).unwrap_err().is(ErrorKind::InvalidArgument));
+        let in_force = |fs: &SqliteFs| {
+            let control = fs.with_view(|view| {
+                let version = head::get(view.conn)?.control;
+                fs.inner.control.at(view.conn, version)
+            });
+            control.unwrap()
+        };
+        let note = TreePath::parse("/notes/a").unwrap();
+        let control = in_force(&fs);
+        assert_eq!(*control.retention, set);
+        assert_eq!(control.limits.keep_of([&note]), Keep::For(day));
+        drop(fs);
+        let fs = open();
+        assert_eq!(block_on(fs.retention()).unwrap().set, set);
+        assert_eq!(*in_force(&fs).retention, set);
+    }
+
+    #[test]
+    fn stricter_limits_search_the_log_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let registry = crate::rule::sample::registry();
+        let fs = SqliteFs::open(folder.path(), Env::system(), registry.clone()).unwrap();
+        let limit = |pattern: &str, seconds| ContentLimit {
+            pattern: PathPattern::parse(pattern).unwrap(),
+            keep: Duration::from_secs(seconds),
+        };
+        let set_with = |content| {
+            let (registry, to) = (registry.clone(), Retention { content, ..Retention::default() });
+            fs.step(move |conn, _| set(conn, &registry, &to)).unwrap();
+        };
+        let ages = [0, 60, 3600].map(Duration::from_secs);
+        set_with(vec![limit("/a", 60), limit("/b", 3600)]);
+        fs.step(move |conn, _| ages.iter().try_for_each(|age| retention::set_searched(conn, *age, 9)))
+            .unwrap();
+        set_with(vec![limit("/a", 60), limit("/b", 60)]);
+        let searched = fs.with_view(|view| {
+            let of = |at: usize| retention::searched(view.conn, ages[at]);
+            Ok([of(0)?, of(1)?, of(2)?])
+        });
+        assert_eq!(searched.unwrap(), [9, 0, 9]);
+    }
+}

@@ -1,0 +1,405 @@
+//! Counts what takes the space of an account, for operators. It reads in pieces, each in a transaction of its
+//! own, as a check does: what a commit changes between two pieces counts as it is then. Memory does not grow
+//! with the account.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use rusqlite::{Connection, Row, params};
+
+use crate::engine::sqlite::SqliteFs;
+use crate::engine::sqlite::commit::stored::{self, Pages};
+use crate::engine::sqlite::maintain::holds;
+use crate::engine::sqlite::query::read_view::ReadView;
+use crate::engine::sqlite::schema::DATABASE;
+use crate::engine::sqlite::tables::{commit_log, head, retention, staged};
+use crate::error::{Error, ErrorKind, Result};
+use crate::fs::store::{MAX_USAGE_PATHS, PathUsage, StoredUsage};
+use crate::model::{At, Kind, Timestamp, Within};
+use crate::path::{SYSTEM, TreePath};
+use crate::runtime::disk::dir_of;
+use crate::sqlite::{DbResult, all, one};
+
+/// Nodes of a piece.
+const NODES: usize = 256;
+/// Rows of a piece of another table.
+const ROWS: usize = 1000;
+/// Bytes that a row takes on average besides its texts and content: its key, its numbers, and its share of
+/// the indexes and of the space that pages leave free.
+const ROW: u64 = 96;
+
+/// Bytes of a node.
+#[derive(Clone, Copy, Debug, Default)]
+struct NodeBytes {
+    live: u64,
+    history: u64,
+    /// Part of the history that snapshots and other readers of the past keep.
+    held: u64,
+}
+
+/// Commits whose states only readers of the past keep: after the first, up to and including the second.
+#[derive(Clone, Copy, Debug)]
+struct HeldSpan(u64, u64);
+
+/// The first children of a path, by name, with the bytes at and below them.
+#[derive(Default)]
+struct Children {
+    counted: BTreeMap<String, NodeBytes>,
+    more: bool,
+}
+
+impl Children {
+    fn add(&mut self, child: &str, bytes: NodeBytes) {
+        if let Some(known) = self.counted.get_mut(child) {
+            known.live += bytes.live;
+            known.history += bytes.history;
+            return;
+        }
+        if self.counted.len() >= MAX_USAGE_PATHS {
+            self.more = true;
+            let is_early = self.counted.last_key_value().is_some_and(|(last, _)| child < last.as_str());
+            if !is_early {
+                return;
+            }
+            // A name that goes never returns, because the last of the list only becomes an earlier one: the
+            // names that stay were counted from the beginning.
+            self.counted.pop_last();
+        }
+        self.counted.insert(child.to_owned(), bytes);
+    }
+}
+
+impl SqliteFs {
+    /// Implements `AccountStore::usage` on this thread, for a handle that reaches the paths `within`.
+    pub(crate) fn count_usage(&self, below: &TreePath, within: &Within) -> Result<StoredUsage> {
+        let (mut usage, span) = self.with_view(|view| {
+            if !within.contains(below) {
+                return Err(Error::not_found(below).into());
+            }
+            if view.at(&At::Path(below.clone()))?.kind != Kind::Directory {
+                return Err(Error::at(ErrorKind::NotADirectory, below, "is not a directory").into());
+            }
+            Ok((sizes(view)?, held_span(view)?))
+        })?;
+        self.file_sizes(&mut usage)?;
+        let mut children = Children::default();
+        self.each_node(span, |bytes, path| {
+            usage.live += bytes.live;
+            usage.history += bytes.history;
+            usage.snapshots += bytes.held;
+            if let Some(path) = path {
+                if is_in_overlay(path) {
+                    usage.overlays += bytes.live + bytes.history;
+                }
+                if within.contains(path)
+                    && let Some(child) = child_of(path, below)
+                {
+                    children.add(child, bytes);
+                }
+            }
+        })?;
+        usage.log = self.sum(LOG)?;
+        for sql in INDEX {
+            usage.index += self.sum(sql)?;
+        }
+        usage.more = children.more;
+        let path = |name: &str| TreePath::from_row(below.key(), name);
+        let counted = children.counted.iter();
+        usage.paths = counted
+            .map(|(name, bytes)| PathUsage { path: path(name), live: bytes.live, history: bytes.history })
+            .collect();
+        Ok(usage)
+    }
+
+    /// Adds the sizes of files whose size no row has.
+    fn file_sizes(&self, usage: &mut StoredUsage) -> Result<()> {
+        let folder = self.inner.packs.folder();
+        let size = |path| fs::metadata(path).map_or(0, |file| file.len());
+        usage.wal = size(dir_of(folder).join(format!("{DATABASE}-wal")));
+        for name in self.with_view(|view| staged::arriving_packs(view.conn))? {
+            // One that was finished or removed meanwhile has no size any more.
+            usage.uploads += size(folder.join(name));
+        }
+        Ok(())
+    }
+
+    /// Calls `each` with the bytes of each node, and with its first name, or the last that it had.
+    fn each_node(&self, span: HeldSpan, mut each: impl FnMut(NodeBytes, Option<&TreePath>)) -> Result<()> {
+        let mut from = 0;
+        loop {
+            let piece = self.with_view(|view| {
+                let sql = "SELECT DISTINCT ino FROM node WHERE ino > ?1 ORDER BY ino LIMIT ?2";
+                let inos: Vec<u64> = all(view.conn, sql, params![from, NODES], |row| row.get(0))?;
+                inos.into_iter()
+                    .map(|ino| Ok((ino, node(view.conn, ino, span)?)))
+                    .collect::<DbResult<Vec<_>>>()
+            })?;
+            let Some((last, _)) = piece.last() else { return Ok(()) };
+            from = *last;
+            for (_, (bytes, path)) in &piece {
+                each(*bytes, path.as_ref());
+            }
+        }
+    }
+
+    /// Returns the sum of a table. The statement returns the key and the bytes of each row after `?1`, in the
+    /// order of keys, at most `?2`.
+    fn sum(&self, sql: &str) -> Result<u64> {
+        let (mut sum, mut from) = (0_u64, i64::MIN);
+        loop {
+            let row = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?));
+            let rows: Vec<(i64, u64)> =
+                self.with_view(|view| all(view.conn, sql, params![from, ROWS], row))?;
+            let Some((last, _)) = rows.last() else { return Ok(sum) };
+            from = *last;
+            sum = rows.iter().fold(sum, |sum, (_, bytes)| sum.saturating_add(bytes.saturating_add(ROW)));
+        }
+    }
+}
+
+/// Bytes of the rows of the version log. Texts are measured in bytes, not in characters.
+const LOG: &str = "SELECT seq,
+         length(CAST(changes AS BLOB)) + coalesce(length(CAST(author AS BLOB)), 0)
+             + coalesce(length(CAST(message AS BLOB)), 0) + coalesce(length(CAST(answer AS BLOB)), 0)
+             + coalesce((SELECT sum(length(CAST(more.changes AS BLOB))) FROM log_more AS more
+                 WHERE more.seq = log.seq), 0)
+     FROM log WHERE seq > ?1 ORDER BY seq LIMIT ?2";
+
+/// Bytes of the rows of the search index.
+const INDEX: [&str; 2] = [
+    "SELECT id, 0 FROM passage WHERE id > ?1 ORDER BY id LIMIT ?2",
+    "SELECT id, length(block) FROM passage_word_data WHERE id > ?1 ORDER BY id LIMIT ?2",
+];
+
+/// Returns the sizes that rows have, and the limit.
+fn sizes(view: &ReadView<'_>) -> DbResult<StoredUsage> {
+    let Pages { used, free } = stored::pages(view.conn)?;
+    Ok(StoredUsage {
+        pages: used,
+        free,
+        packs: head::packed(view.conn)?,
+        limit: retention::get(view.conn)?.stored,
+        ..StoredUsage::default()
+    })
+}
+
+/// Returns the commits that would be removed if nobody read the past. Overlays are those of the last
+/// collection.
+fn held_span(view: &ReadView<'_>) -> DbResult<HeldSpan> {
+    let (conn, head) = (view.conn, head::get(view.conn)?);
+    let Some((first, _)) = holds::first_kept(view)? else { return Ok(HeldSpan(0, 0)) };
+    let last_until = |time| commit_log::last_until(conn, time, head.oldest, head.seq);
+    let unheld = retention::get(conn)?.oldest(head.seq, Timestamp(view.time), None, last_until)?;
+    Ok(HeldSpan(first.max(head.oldest), unheld))
+}
+
+/// Returns the bytes of a node, and its first name, or the last that it had.
+fn node(conn: &Connection, ino: u64, span: HeldSpan) -> DbResult<(NodeBytes, Option<TreePath>)> {
+    let (names, path) = names(conn, ino)?;
+    // The columns besides the sums are those of the newest version: SQLite takes them from the row of `max`.
+    let sql = "SELECT max(seq), nlink > 0, coalesce(length(CAST(target AS BLOB)), 0), attrs_seq, count(*)
+         FROM node WHERE ino = ?1";
+    let row = |row: &Row<'_>| Ok((row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?));
+    let newest: Option<(bool, u64, u64, u64)> = one(conn, sql, [ino], row)?;
+    let (is_named, target, attrs_seq, versions) = newest.unwrap_or_default();
+    let sql = "SELECT seq = ?2, ?3 + length(CAST(json AS BLOB)) FROM attribute WHERE ino = ?1";
+    let row = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?));
+    let attributes: Vec<(bool, u64)> = all(conn, sql, params![ino, attrs_seq, ROW], row)?;
+    let (mut live, mut history) = (names + ROW + target, versions.saturating_sub(1).saturating_mul(ROW));
+    for (is_current, bytes) in attributes {
+        if is_current {
+            live += bytes;
+        } else {
+            history += bytes;
+        }
+    }
+    let content = content(conn, ino, span)?;
+    (live, history) = (live + content.live, history + content.history);
+    if !is_named {
+        // Removed: all of it is history, and a snapshot may show its last state.
+        (live, history) = (0, live + history);
+    }
+    Ok((NodeBytes { live, history, held: content.held }, path))
+}
+
+/// Returns the bytes of the names of a node that exist, with their index, and one of these names, or the last
+/// that ended.
+fn names(conn: &Connection, ino: u64) -> DbResult<(u64, Option<TreePath>)> {
+    // `dir` and `name` of the first name in the index: those of the row of `min`.
+    let sql = "SELECT min(dir), name,
+             coalesce(sum(?2 + 2 * length(CAST(dir AS BLOB)) + 2 * length(CAST(name AS BLOB))), 0)
+         FROM name INDEXED BY name_ino WHERE ino = ?1";
+    let row = |row: &Row<'_>| Ok((pair(row)?, row.get(2)?));
+    if let Some((Some(path), bytes)) = one(conn, sql, params![ino, ROW], row)? {
+        return Ok((bytes, Some(path)));
+    }
+    let sql = "SELECT dir, name FROM name_past WHERE ino = ?1 ORDER BY till DESC LIMIT 1";
+    Ok((0, one(conn, sql, [ino], pair)?.flatten()))
+}
+
+fn pair(row: &Row<'_>) -> rusqlite::Result<Option<TreePath>> {
+    let (dir, name): (Option<String>, Option<String>) = (row.get(0)?, row.get(1)?);
+    Ok(dir.zip(name).map(|(dir, name)| TreePath::from_row(&dir, &name)))
+}
+
+/// Returns the bytes of the content of a node. A chunk that several extents refer to counts in equal parts.
+fn content(conn: &Connection, ino: u64, span: HeldSpan) -> DbResult<NodeBytes> {
+    let sql = "SELECT coalesce(sum(iif(till = 0, bytes, 0)), 0), coalesce(sum(iif(till > 0, bytes, 0)), 0),
+             coalesce(sum(iif(till > ?2 AND till <= ?3, bytes, 0)), 0)
+         FROM (SELECT till, ?4 + len / max(coalesce(count, 1), 1) AS bytes
+             FROM extent LEFT JOIN chunk_refs ON chunk_refs.chunk = extent.chunk WHERE ino = ?1)";
+    let HeldSpan(after, until) = span;
+    let row = |row: &Row<'_>| Ok(NodeBytes { live: row.get(0)?, history: row.get(1)?, held: row.get(2)? });
+    Ok(conn.prepare_cached(sql)?.query_row(params![ino, after, until, ROW], row)?)
+}
+
+/// Returns true for a path in the upper layer of an overlay.
+fn is_in_overlay(path: &TreePath) -> bool {
+    path.key().strip_prefix(SYSTEM).is_some_and(|rest| rest.starts_with("/overlays/"))
+}
+
+/// Returns the name of the child of a directory that a path is, or is below; `None` for any other path.
+fn child_of<'p>(path: &'p TreePath, below: &TreePath) -> Option<&'p str> {
+    path.key().strip_prefix(below.key())?.strip_prefix('/')?.split('/').next()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use futures::executor::block_on;
+
+    use super::*;
+    use crate::env::Env;
+    use crate::fs::{AccountStore as _, FileSystem};
+    use crate::model::{Batch, Op};
+    use crate::rule::retention::Retention;
+
+    struct Account {
+        fs: Arc<SqliteFs>,
+        _folder: tempfile::TempDir,
+    }
+
+    fn account() -> Account {
+        let folder = tempfile::tempdir().unwrap();
+        let registry = crate::rule::sample::registry();
+        Account { fs: SqliteFs::open(folder.path(), Env::system(), registry).unwrap(), _folder: folder }
+    }
+
+    fn path(path: &str) -> TreePath {
+        TreePath::parse(path).unwrap()
+    }
+
+    impl Account {
+        fn commit(&self, op: Op) {
+            block_on(self.fs.commit(Batch::new([op]))).unwrap();
+        }
+
+        fn write(&self, at: &str, byte: u8, bytes: usize) {
+            self.commit(Op::write(path(at), vec![byte; bytes]).with_parents());
+        }
+
+        fn usage(&self, below: &str) -> StoredUsage {
+            block_on(self.fs.usage(&path(below))).unwrap()
+        }
+    }
+
+    /// Returns the live and earlier bytes of the children, in units of 10,000: rows do not show.
+    fn shown(usage: &StoredUsage) -> Vec<(&str, u64, u64)> {
+        let children = usage.paths.iter();
+        children.map(|child| (child.path.as_str(), child.live / 10_000, child.history / 10_000)).collect()
+    }
+
+    #[test]
+    fn usage_names_what_takes_the_space() {
+        let account = account();
+        account.write("/a/one", b'1', 40_000);
+        account.write("/a/one", b'2', 20_000);
+        account.write("/a/two", b'3', 30_000);
+        account.write("/b", b'4', 50_000);
+        account.commit(Op::remove(path("/b")));
+        let usage = account.usage("/");
+        assert_eq!(shown(&usage), [("/a", 5, 4), ("/b", 0, 5)]);
+        assert!((50_000..60_000).contains(&usage.live) && (90_000..100_000).contains(&usage.history));
+        assert!(usage.log > 0 && usage.index > 0 && usage.wal > 0, "{usage:?}");
+        assert_eq!((usage.snapshots, usage.overlays, usage.packs, usage.more), (0, 0, 0, false));
+        assert!(usage.pages > usage.live + usage.history, "{usage:?}");
+        assert_eq!(shown(&account.usage("/a")), [("/a/one", 2, 4), ("/a/two", 3, 0)]);
+    }
+
+    #[test]
+    fn shared_content_counts_once() {
+        let account = account();
+        account.write("/a", b'1', 200_000);
+        account.commit(Op::copy(path("/a"), path("/b")));
+        assert_eq!(shown(&account.usage("/")), [("/a", 10, 0), ("/b", 10, 0)]);
+    }
+
+    #[test]
+    fn usage_is_of_a_directory() {
+        let account = account();
+        account.write("/a", b'1', 1);
+        let of = |at: &str| block_on(account.fs.usage(&path(at))).unwrap_err().kind();
+        assert_eq!([of("/a"), of("/b")], [ErrorKind::NotADirectory, ErrorKind::NotFound]);
+    }
+
+    #[test]
+    fn uploads_count_while_they_arrive_and_after() {
+        let account = account();
+        let mut upload = block_on(account.fs.stage(&At::Path(path("/a")))).unwrap();
+        block_on(upload.write(vec![1; 1 << 20].into())).unwrap();
+        block_on(upload.write(vec![2; 1000].into())).unwrap();
+        let usage = account.usage("/");
+        assert_eq!((usage.uploads, usage.packs), (1 << 20, 0));
+        block_on(upload.finish()).unwrap();
+        let usage = account.usage("/");
+        assert_eq!((usage.uploads, usage.packs), (0, (1 << 20) + 1000));
+        assert_eq!(usage.stored(), usage.pages + usage.packs);
+    }
+
+    #[test]
+    fn content_that_only_a_snapshot_keeps_is_named() {
+        let account = account();
+        account.write("/a", b'1', 40_000);
+        account.commit(Op::snapshot("then"));
+        account.write("/a", b'2', 30_000);
+        account.write("/a", b'3', 20_000);
+        assert_eq!(account.usage("/").snapshots, 0, "everything is kept");
+        let set = Retention { commits: Some(0), stored: Some(1 << 30), ..Retention::default() };
+        block_on(account.fs.set_retention(set)).unwrap();
+        let usage = account.usage("/");
+        assert_eq!((usage.snapshots / 1000, usage.limit), (70, Some(1 << 30)));
+        account.commit(Op::drop_snapshot("then"));
+        assert_eq!(account.usage("/").snapshots, 0, "the next collection removes it");
+    }
+
+    #[test]
+    fn first_children_are_counted_completely() {
+        let mut children = Children::default();
+        let bytes = NodeBytes { live: 1, ..NodeBytes::default() };
+        // Backwards, so that each new name drives out the last one.
+        for round in 0..2 {
+            for n in (0..=MAX_USAGE_PATHS).rev() {
+                children.add(&format!("{n:05}"), bytes);
+            }
+            assert!(children.more, "{round}");
+        }
+        assert_eq!(children.counted.len(), MAX_USAGE_PATHS);
+        assert!(!children.counted.contains_key(&format!("{MAX_USAGE_PATHS:05}")));
+        assert!(children.counted.values().all(|counted| counted.live == 2));
+    }
+
+    #[test]
+    fn free_pages_are_named_when_content_is_collected() {
+        let account = account();
+        let mut upload = block_on(account.fs.stage(&At::Path(path("/a")))).unwrap();
+        block_on(upload.write(vec![1; 900_000].into())).unwrap();
+        let body = block_on(upload.finish()).unwrap();
+        let before = account.usage("/");
+        block_on(account.fs.discard(&At::Path(path("/a")), &body)).unwrap();
+        block_on(account.fs.gc(Duration::ZERO)).unwrap();
+        let after = account.usage("/");
+        assert!(after.free >= before.free + 800_000 && after.pages + 800_000 <= before.pages, "{after:?}");
+    }
+}

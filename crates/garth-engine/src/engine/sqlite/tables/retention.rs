@@ -1,0 +1,137 @@
+//! Tables `retention`, `content_limit`, `content_age` and `held`: the limits that operators have set, how far
+//! `gc` has searched the log for old content of each age, and the states that snapshots and overlays kept
+//! then.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use rusqlite::{Connection, params};
+
+use crate::error::{Error, ErrorKind};
+use crate::rule::PathPattern;
+use crate::rule::retention::{ContentLimit, Retention};
+use crate::sqlite::{DbResult, all, one};
+
+/// Returns the retention of the account.
+pub(crate) fn get(conn: &Connection) -> DbResult<Retention> {
+    let limits = one(conn, "SELECT age, commits, stored FROM retention", [], |row| {
+        Ok((row.get::<_, Option<u64>>(0)?, row.get(1)?, row.get(2)?))
+    })?;
+    let (age, commits, stored) = limits.unwrap_or_default();
+    let rows = all(conn, "SELECT class, keep FROM content_limit ORDER BY class", [], |row| {
+        Ok((row.get::<_, String>(0)?, row.get::<_, u64>(1)?))
+    })?;
+    let mut content = Vec::with_capacity(rows.len());
+    for (class, keep) in rows {
+        // Without a limit that cannot be read, more would be kept than the operator has set.
+        let pattern = PathPattern::parse(&class).map_err(|error| {
+            let message = format!("the content limit for {class} cannot be read; use the garth that set it");
+            Error::new(ErrorKind::Corrupt, message).with_source(error)
+        })?;
+        content.push(ContentLimit { pattern, keep: Duration::from_secs(keep) });
+    }
+    Ok(Retention { age: age.map(Duration::from_secs), commits, stored, content })
+}
+
+/// Writes the retention of the account. The caller announces the change of control data.
+pub(crate) fn put(conn: &Connection, retention: &Retention) -> DbResult<()> {
+    let Retention { age, commits, stored, content } = retention;
+    conn.execute(
+        "INSERT OR REPLACE INTO retention (id, age, commits, stored) VALUES (1, ?1, ?2, ?3)",
+        params![age.map(|age| age.as_secs()), commits, stored],
+    )?;
+    conn.execute("DELETE FROM content_limit", [])?;
+    let mut insert = conn.prepare_cached("INSERT INTO content_limit (class, keep) VALUES (?1, ?2)")?;
+    for ContentLimit { pattern, keep } in content {
+        insert.execute(params![pattern.as_str(), keep.as_secs()])?;
+    }
+    Ok(())
+}
+
+/// Returns the last commit up to which the log was searched for old content of an age; 0 at the beginning.
+pub(crate) fn searched(conn: &Connection, age: Duration) -> DbResult<u64> {
+    let sql = "SELECT seq FROM content_age WHERE keep = ?1";
+    Ok(one(conn, sql, [age.as_secs()], |row| row.get(0))?.unwrap_or(0))
+}
+
+/// Sets the last commit up to which the log was searched for old content of an age.
+pub(crate) fn set_searched(conn: &Connection, age: Duration, seq: u64) -> DbResult<()> {
+    conn.prepare_cached("INSERT OR REPLACE INTO content_age (keep, seq) VALUES (?1, ?2)")?
+        .execute(params![age.as_secs(), seq])?;
+    Ok(())
+}
+
+/// Has the log searched again from the beginning for old content of an age.
+pub(crate) fn search_again(conn: &Connection, age: Duration) -> DbResult<()> {
+    conn.execute("DELETE FROM content_age WHERE keep = ?1", [age.as_secs()])?;
+    Ok(())
+}
+
+/// Returns the commits whose states were kept at the last search.
+pub(crate) fn held(conn: &Connection) -> DbResult<BTreeSet<u64>> {
+    Ok(all(conn, "SELECT seq FROM held", [], |row| row.get(0))?.into_iter().collect())
+}
+
+/// Replaces the commits whose states are kept. Content that only those before kept is looked for again.
+pub(crate) fn set_held(conn: &Connection, kept: &BTreeSet<u64>) -> DbResult<()> {
+    let before = held(conn)?;
+    // Content that a state shows was replaced by a later commit.
+    if let Some(first) = before.difference(kept).next() {
+        conn.execute("UPDATE content_age SET seq = ?1 WHERE seq > ?1", [first])?;
+    }
+    for seq in before.difference(kept) {
+        conn.prepare_cached("DELETE FROM held WHERE seq = ?1")?.execute([seq])?;
+    }
+    for seq in kept.difference(&before) {
+        conn.prepare_cached("INSERT INTO held (seq) VALUES (?1)")?.execute([seq])?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::sqlite::schema;
+
+    #[test]
+    fn retention_is_read_as_it_was_set() {
+        let conn = Connection::open_in_memory().unwrap();
+        schema::make_tables(&conn);
+        assert_eq!(get(&conn).unwrap(), Retention::default());
+        let limit = |pattern: &str, keep| ContentLimit {
+            pattern: PathPattern::parse(pattern).unwrap(),
+            keep: Duration::from_secs(keep),
+        };
+        let mut retention = Retention {
+            age: Some(Duration::from_secs(7)),
+            commits: None,
+            stored: Some(i64::MAX as u64),
+            content: vec![limit("/a/**", 0), limit("/b", 9)],
+        };
+        put(&conn, &retention).unwrap();
+        assert_eq!(get(&conn).unwrap(), retention);
+        retention.content.remove(0);
+        (retention.age, retention.commits) = (None, Some(0));
+        put(&conn, &retention).unwrap();
+        assert_eq!(get(&conn).unwrap(), retention);
+        conn.execute("UPDATE content_limit SET class = ''", []).unwrap();
+        assert!(get(&conn).is_err(), "content must not be kept longer than was set");
+    }
+
+    #[test]
+    fn search_for_old_content_begins_again() {
+        let conn = Connection::open_in_memory().unwrap();
+        schema::make_tables(&conn);
+        let ages = [0, 60, 3600].map(Duration::from_secs);
+        ages.iter().for_each(|age| set_searched(&conn, *age, 5).unwrap());
+        set_searched(&conn, ages[2], 3).unwrap();
+        let all = || ages.map(|age| searched(&conn, age).unwrap());
+        assert_eq!(all(), [5, 5, 3]);
+        set_held(&conn, &BTreeSet::from([2, 4])).unwrap();
+        assert_eq!(all(), [5, 5, 3]);
+        set_held(&conn, &BTreeSet::from([2, 6])).unwrap();
+        assert_eq!((all(), held(&conn).unwrap()), ([4, 4, 3], BTreeSet::from([2, 6])));
+        search_again(&conn, ages[1]).unwrap();
+        assert_eq!(all(), [4, 0, 3]);
+    }
+}

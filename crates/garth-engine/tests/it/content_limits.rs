@@ -1,0 +1,306 @@
+//! Old content that ends before the log does, by path class, in both engines.
+
+use std::time::Duration;
+
+use garth_engine::model::{Batch, ByteRange, MAX_PAGE, Op, Remove, Seq, VersionId};
+use garth_engine::rule::PathPattern;
+use garth_engine::rule::retention::{ContentLimit, Retention};
+use garth_engine::view::overlay::{LowerLayer, StoredOverlay};
+use garth_engine::{AccountStore, Error, ErrorKind, FileSystem};
+use garth_testkit::tools::{append, at, copy, link, p, remove, rename, write};
+
+use super::retention::{Engine, Tree, commits, history, past, text};
+
+fn keeping(classes: &[(&str, u64)]) -> Retention {
+    let limit = |(pattern, seconds): &(&str, u64)| ContentLimit {
+        pattern: PathPattern::parse(pattern).unwrap(),
+        keep: Duration::from_secs(*seconds),
+    };
+    Retention { content: classes.iter().map(limit).collect(), ..Retention::default() }
+}
+
+/// Returns a retention that keeps no old content of files below `/off`.
+fn off() -> Retention {
+    keeping(&[("/off/**", 0)])
+}
+
+#[track_caller]
+fn assert_gone<T>(answer: Result<T, Error>) {
+    let error = answer.err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::Gone, "{error}");
+    assert!(error.message().contains("path class"), "{error}");
+}
+
+/// Returns the content of a path after a commit; `None` if it is gone.
+async fn content(fs: &dyn FileSystem, path: &str, seq: u64) -> Option<String> {
+    let then = past(fs, seq).await.unwrap();
+    match then.read(&at(path), ByteRange::ALL).await {
+        Ok(bytes) => Some(String::from_utf8(bytes.to_vec()).unwrap()),
+        Err(error) => {
+            assert_gone::<()>(Err(error));
+            None
+        }
+    }
+}
+
+/// Returns the content of a path after each of some commits; `-` where it is gone.
+async fn contents(fs: &dyn FileSystem, path: &str, seqs: impl IntoIterator<Item = u64>) -> Vec<String> {
+    let mut found = Vec::new();
+    for seq in seqs {
+        found.push(content(fs, path, seq).await.unwrap_or_else(|| "-".to_owned()));
+    }
+    found
+}
+
+/// Checks the files of an account that has any.
+async fn check(tree: &Tree) {
+    if let Engine::Sqlite(fs) = &tree.engine {
+        assert_eq!(fs.fsck().await.unwrap().findings, []);
+    }
+}
+
+/// Writes a file of the class of [`off`] and one of no class, in four commits.
+async fn four_versions(tree: &Tree) {
+    for n in 1..=4 {
+        let ops = [write("/off/a", n.to_string()).with_parents(), write("/kept", n.to_string())];
+        assert_eq!(tree.commit(Batch::new(ops)).await, Seq(n));
+    }
+}
+
+#[tokio::test]
+async fn old_content_of_class_is_gone_and_listed() {
+    for tree in Tree::both() {
+        four_versions(&tree).await;
+        let fs = tree.fs();
+        tree.retain(off()).await;
+        assert_eq!(contents(fs, "/off/a", 1..=4).await, ["-", "-", "-", "4"]);
+        assert_eq!(contents(fs, "/kept", 1..=4).await, ["1", "2", "3", "4"]);
+        assert_eq!(commits(&history(fs, "/off/a").await.unwrap()), [4, 3, 2, 1], "versions are listed");
+        let then = past(fs, 2).await.unwrap();
+        let entry = then.stat(&at("/off/a")).await.unwrap();
+        assert_eq!(entry.size, 1);
+        assert_gone(then.fetch(&at("/off/a"), ByteRange::ALL).await);
+        let several = [(at("/off/a"), ByteRange::ALL), (at("/kept"), ByteRange::ALL)];
+        let mut items = then.fetch_many(&several).await.unwrap().items.into_iter();
+        assert_gone(items.next().unwrap());
+        assert_eq!(items.next().unwrap().unwrap().1, "2");
+        assert_gone(then.blame(&at("/off/a"), ByteRange::ALL, MAX_PAGE).await);
+        let open = then.open(&at("/off/a")).await.unwrap();
+        assert_eq!(open.stat().await.unwrap(), entry);
+        assert_gone(open.read_at(0, 10).await);
+        assert_gone(open.next_data(0).await);
+        assert_gone(open.next_hole(0).await);
+        assert_eq!(text(fs, "/off/a").await, "4");
+        check(&tree).await;
+    }
+}
+
+#[tokio::test]
+async fn version_of_class_without_history_is_gone() {
+    for tree in Tree::both() {
+        four_versions(&tree).await;
+        let fs = tree.fs();
+        let held = fs.open_version(fs.stat(&at("/off/a")).await.unwrap().version).await.unwrap();
+        tree.commit(write("/off/a", "5")).await;
+        tree.retain(off()).await;
+        assert_eq!(held.read_at(0, 10).await.unwrap(), "4", "it was opened before");
+        let ino = fs.stat(&at("/off/a")).await.unwrap().ino;
+        let open = |seq| fs.open_version(VersionId { seq: Seq(seq), ino });
+        assert_gone(open(2).await);
+        assert!(open(4).await.is_ok(), "held by the handle");
+        drop(held);
+        tree.retain(off()).await;
+        assert_gone(open(4).await);
+        assert_eq!(open(5).await.unwrap().read_at(0, 10).await.unwrap(), "5");
+    }
+}
+
+#[tokio::test]
+async fn content_stays_for_the_time_of_its_class() {
+    for tree in Tree::both() {
+        let fs = tree.fs();
+        tree.retain(keeping(&[("/day/*", 100), ("/day/hour", 10)])).await;
+        for n in 1..=3 {
+            let files = ["/day/hour", "/day/long"].map(|path| write(path, n.to_string()).with_parents());
+            tree.commit(Batch::new(files)).await;
+        }
+        tree.clock.advance(Duration::from_secs(9));
+        tree.retain(keeping(&[("/day/*", 100), ("/day/hour", 10)])).await;
+        // Replaced ten and nine seconds ago.
+        assert_eq!(contents(fs, "/day/hour", 1..=3).await, ["-", "2", "3"]);
+        assert_eq!(contents(fs, "/day/long", 1..=3).await, ["1", "2", "3"]);
+        tree.clock.advance(Duration::from_secs(100));
+        tree.retain(keeping(&[("/day/*", 100), ("/day/hour", 10)])).await;
+        assert_eq!(contents(fs, "/day/hour", 1..=3).await, ["-", "-", "3"]);
+        assert_eq!(contents(fs, "/day/long", 1..=3).await, ["-", "-", "3"]);
+    }
+}
+
+#[tokio::test]
+async fn class_that_is_set_later_searches_the_whole_log() {
+    for tree in Tree::both() {
+        four_versions(&tree).await;
+        let fs = tree.fs();
+        tree.retain(off()).await;
+        assert_eq!(contents(fs, "/kept", 1..=4).await, ["1", "2", "3", "4"]);
+        tree.retain(keeping(&[("/off/**", 0), ("/kept", 0)])).await;
+        assert_eq!(contents(fs, "/kept", 1..=4).await, ["-", "-", "-", "4"]);
+        tree.commit(write("/kept", "5")).await;
+        tree.retain(keeping(&[])).await;
+        assert_eq!(contents(fs, "/kept", 3..=5).await, ["-", "4", "5"], "what is gone does not return");
+    }
+}
+
+#[tokio::test]
+async fn snapshot_and_open_view_hold_content() {
+    for tree in Tree::both() {
+        four_versions(&tree).await;
+        let fs = tree.fs();
+        tree.commit(Op::snapshot("s")).await;
+        for n in 6..=8 {
+            tree.commit(write("/off/a", n.to_string())).await;
+        }
+        let view = past(fs, 7).await.unwrap();
+        tree.commit(write("/off/a", "9")).await;
+        tree.retain(off()).await;
+        assert_eq!(contents(fs, "/off/a", [3, 4, 5, 6, 7, 8, 9]).await, ["-", "4", "4", "-", "7", "-", "9"]);
+        drop(view);
+        tree.retain(off()).await;
+        assert_eq!(contents(fs, "/off/a", [5, 6, 7]).await, ["4", "-", "-"]);
+        tree.commit(Op::drop_snapshot("s")).await;
+        tree.retain(off()).await;
+        assert_eq!(contents(fs, "/off/a", [3, 4, 5, 6, 7, 8, 9]).await, ["-", "-", "-", "-", "-", "-", "9"]);
+        check(&tree).await;
+    }
+}
+
+#[tokio::test]
+async fn copy_and_restore_of_gone_content_fail() {
+    for tree in Tree::both() {
+        four_versions(&tree).await;
+        let fs = tree.fs();
+        tree.commit(copy("/off/a", "/copied")).await;
+        tree.retain(off()).await;
+        for from in ["/off/a", "/off"] {
+            let op = Op::copy_tree(at(from), at("/new")).as_of(Seq(2));
+            let error = fs.commit(Batch::new([op])).await.unwrap_err();
+            assert_eq!(error.path(), Some(&p("/off/a")));
+            assert_gone::<()>(Err(error));
+        }
+        assert_eq!(fs.head().await.unwrap().seq, Seq(5), "nothing is changed");
+        assert_eq!(text(fs, "/copied").await, "4", "its bytes are shared");
+        tree.commit(write("/off/a", "6")).await;
+        tree.retain(off()).await;
+        assert_eq!(text(fs, "/copied").await, "4");
+        tree.commit(Op::copy(at("/kept"), at("/old")).as_of(Seq(2))).await;
+        assert_eq!(text(fs, "/old").await, "2");
+        check(&tree).await;
+    }
+}
+
+#[tokio::test]
+async fn most_generous_name_keeps_content() {
+    for tree in Tree::both() {
+        four_versions(&tree).await;
+        let fs = tree.fs();
+        tree.commit(link("/off/a", "/name")).await;
+        tree.commit(write("/off/a", "6")).await;
+        tree.retain(off()).await;
+        assert_eq!(contents(fs, "/off/a", 1..=6).await, ["1", "2", "3", "4", "4", "6"]);
+        tree.commit(remove("/name", Remove::File)).await;
+        tree.commit(write("/off/a", "8")).await;
+        tree.retain(off()).await;
+        // Judged by the names when it was looked at, once.
+        assert_eq!(contents(fs, "/off/a", [1, 6, 7, 8]).await, ["1", "-", "-", "8"]);
+        tree.commit(rename("/kept", "/off/b")).await;
+        tree.retain(off()).await;
+        assert_eq!(contents(fs, "/kept", 1..=4).await, ["1", "2", "3", "4"], "a rename changes nothing");
+    }
+}
+
+#[tokio::test]
+async fn removed_file_loses_its_last_content() {
+    for tree in Tree::both() {
+        four_versions(&tree).await;
+        let fs = tree.fs();
+        tree.commit(write("/off/dir/b", "b").with_parents()).await;
+        let held = fs.open(&at("/off/a")).await.unwrap();
+        tree.commit(remove("/off/a", Remove::File)).await;
+        tree.commit(remove("/off/dir", Remove::Tree)).await;
+        for _ in 0..3 {
+            tree.retain(off()).await;
+        }
+        assert_eq!(contents(fs, "/off/a", [4, 5]).await, ["-", "-"]);
+        assert_eq!(contents(fs, "/off/dir/b", [5, 6]).await, ["-", "-"]);
+        assert_eq!(held.read_at(0, 10).await.unwrap(), "4", "an open file keeps its content");
+        drop(held);
+        for _ in 0..3 {
+            tree.retain(off()).await;
+        }
+        assert_eq!(contents(fs, "/off/a", [4, 5]).await, ["-", "-"]);
+        check(&tree).await;
+    }
+}
+
+#[tokio::test]
+async fn appended_file_keeps_its_bytes() {
+    for tree in Tree::both() {
+        let fs = tree.fs();
+        tree.commit(write("/off/log", "1").with_parents()).await;
+        for n in 2..=9 {
+            tree.commit(append("/off/log", n.to_string())).await;
+        }
+        tree.retain(off()).await;
+        assert_eq!(text(fs, "/off/log").await, "123456789");
+        assert_eq!(contents(fs, "/off/log", [5, 9]).await, ["-", "123456789"]);
+        tree.commit(append("/off/log", "!")).await;
+        tree.retain(off()).await;
+        assert_eq!(text(fs, "/off/log").await, "123456789!");
+        check(&tree).await;
+    }
+}
+
+#[tokio::test]
+async fn overlay_holds_the_content_below_it() {
+    let [_, tree] = Tree::both();
+    let Engine::Sqlite(account) = &tree.engine else { unreachable!() };
+    four_versions(&tree).await;
+    let (lower, batch) = (LowerLayer { root: p("/"), as_of: Some(Seq(2)) }, Batch::new([]));
+    StoredOverlay::create(&**account, "draft", &lower, &batch).await.unwrap();
+    tree.retain(off()).await;
+    assert_eq!(contents(tree.fs(), "/off/a", 1..=4).await, ["-", "2", "-", "4"]);
+    StoredOverlay::discard(&**account, "draft", &batch).await.unwrap();
+    tree.retain(off()).await;
+    assert_eq!(contents(tree.fs(), "/off/a", 1..=4).await, ["-", "-", "-", "4"]);
+    StoredOverlay::create(&**account, "late", &lower, &batch).await.unwrap();
+    tree.retain(off()).await;
+    assert_eq!(content(tree.fs(), "/off/a", 2).await, None, "what is gone does not return");
+    check(&tree).await;
+}
+
+#[tokio::test]
+async fn content_is_removed_after_the_grace_period() {
+    let [_, tree] = Tree::both();
+    let Engine::Sqlite(account) = &tree.engine else { unreachable!() };
+    let grace = Duration::from_secs(600);
+    account.set_retention(off()).await.unwrap();
+    for n in 1..=4_u8 {
+        tree.commit(write("/off/a", vec![n; 100_000]).with_parents()).await;
+    }
+    let marked = account.gc(grace).await.unwrap();
+    assert_eq!((marked.contents, marked.chunks), (3, 0));
+    assert_eq!(content(tree.fs(), "/off/a", 1).await, None);
+    tree.clock.advance(grace);
+    let removed = account.gc(grace).await.unwrap();
+    assert_eq!(removed.contents, 0);
+    assert!(removed.bytes >= 300_000, "{removed:?}");
+    assert_eq!(account.gc(grace).await.unwrap().chunks, 0);
+    tree.commit(remove("/off/a", Remove::File)).await;
+    for _ in 0..3 {
+        tree.clock.advance(grace);
+        account.gc(grace).await.unwrap();
+    }
+    assert!(account.usage(&p("/")).await.unwrap().history < 50_000, "its content is gone");
+    assert_eq!(commits(&history(tree.fs(), "/off/a").await.unwrap()), [5, 4, 3, 2, 1]);
+    check(&tree).await;
+}
