@@ -1,15 +1,11 @@
 //! Paths of the account behind those of a view. Recall and search judge a file by its path in the account,
 //! so that a view under other paths hides the same files and names the same memories.
 
-use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
 
 use crate::memory::{OUTBOX, Uri};
-use crate::recall::{Wanted, fetched};
-use crate::workspace::initial_text;
 use garth_engine::error::Result;
-use garth_engine::fs::FileSystem;
-use garth_engine::model::{At, ByteRange, Hit, MAX_PATTERNS, PatternBelow};
+use garth_engine::model::{MAX_PATTERNS, PatternBelow};
 use garth_engine::path::TreePath;
 use garth_engine::rule::PathPattern;
 
@@ -103,32 +99,6 @@ impl AccountPaths {
     pub(crate) fn is_machine_file(&self, path: &TreePath) -> bool {
         let own = self.own(path).unwrap_or_else(|| path.clone());
         own.segments().any(|name| name == OUTBOX) || MACHINE_FILES.iter().any(|pattern| pattern.has(&own))
-    }
-
-    /// Returns the paths of hits in files of a workspace that still have the text with which garth created
-    /// them. They are no evidence either: nobody has said what they say.
-    ///
-    /// # Errors
-    /// Errors of the filesystem.
-    pub(crate) async fn untouched(&self, fs: &dyn FileSystem, hits: &[Hit]) -> Result<HashSet<TreePath>> {
-        let created = hits.iter().filter_map(|hit| Some((&hit.path, initial_text(&self.own(&hit.path)?)?)));
-        // A file can have several hits.
-        let created: HashMap<&TreePath, &str> = created.collect();
-        let created: Vec<(&TreePath, &str)> = created.into_iter().collect();
-        // One byte more than the text, by which a longer file differs.
-        let wanted = |(path, text): &(&TreePath, &str)| -> Wanted {
-            vec![(At::from(*path), ByteRange { offset: 0, length: text.len() as u64 + 1 })]
-        };
-        let wanted: Vec<Wanted> = created.iter().map(wanted).collect();
-        let answers = fetched(fs, &wanted).await?;
-        let mut untouched = HashSet::new();
-        for ((path, text), mut answers) in created.into_iter().zip(answers) {
-            // The error of a file that is gone is found where the file is read to be shown.
-            if answers.due().is_ok_and(|(_, bytes)| bytes == text.as_bytes()) {
-                untouched.insert(path.clone());
-            }
-        }
-        Ok(untouched)
     }
 
     /// Returns the memory in a directory of the view.

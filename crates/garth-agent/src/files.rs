@@ -6,7 +6,6 @@
 //! content of any size as a stream, for interfaces that receive it.
 
 mod batch;
-mod beside_text;
 mod commits;
 mod cursor;
 mod diff;
@@ -18,6 +17,7 @@ mod glob;
 mod glob_pattern;
 mod grep;
 mod handle;
+mod left_out;
 mod limits;
 mod matches;
 pub(crate) mod occurrences;

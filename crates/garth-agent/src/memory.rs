@@ -24,7 +24,8 @@ pub mod write_ops;
 pub use self::duplicates::Duplicate;
 pub use self::edge::{Edge, MAX_EDGES};
 pub use self::event::{Event, EventStatus, EventType};
-pub(crate) use self::file_names::BESIDE_TEXT;
+#[doc(hidden)]
+pub use self::file_names::BESIDE_TEXT;
 pub use self::file_names::{ABSTRACT, CONTENT, DLQ, DONE, META, OUTBOX, OVERVIEW, RELATIONS, SKILL};
 pub use self::get::{Level, Memory};
 pub use self::list::{List, Listed, MAX_LISTED, Prefix};

@@ -22,6 +22,7 @@ mod run;
 mod session;
 mod stamp;
 mod unit;
+mod untouched;
 
 pub use self::answer::{Evidence, Recalled};
 pub use self::candidates::FITS;
@@ -34,6 +35,7 @@ pub(crate) use self::messages::words_said;
 pub(crate) use self::read::{Answers, Wanted, fetched};
 pub(crate) use self::retracted::retracted;
 pub(crate) use self::session::{ReadLines, read_lines, wanted as wanted_lines};
+pub(crate) use self::untouched::untouched;
 
 use self::candidates::RankedCandidates;
 use crate::boxed;

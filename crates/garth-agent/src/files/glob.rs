@@ -3,9 +3,9 @@
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::beside_text::LeftOut;
 use super::cursor::{Cursors, moment_json, path_of};
 use super::handle::Files;
+use super::left_out::LeftOut;
 use super::limits::{Budget, Limits};
 use super::matches::{After, Matches, Row};
 use crate::boxed;
@@ -25,9 +25,9 @@ pub struct Glob {
     /// Path at which the tree begins, if there is nothing above it; `None` for a tree with a root. The
     /// pattern may begin above it.
     pub top: Option<TreePath>,
-    /// True to leave out the files beside the text of memories, unless the pattern names them.
+    /// Names to leave out, with everything below them, unless the pattern names them.
     #[doc(hidden)]
-    pub hide_memory_files: bool,
+    pub left_out: &'static [&'static str],
     /// Time as of which the tree is searched; `None` for now.
     pub at: Option<Moment>,
     /// Limits of one call. The answer counts the entries, at most [`MAX_PAGE_BYTES`].
@@ -92,7 +92,7 @@ impl Glob {
         Self {
             pattern: pattern.into(),
             top: None,
-            hide_memory_files: false,
+            left_out: &[],
             at: None,
             limits: Limits::default(),
             cursor: None,
@@ -111,16 +111,9 @@ impl Files<'_> {
     /// [`as_of`](garth_engine::FileSystem::as_of); errors of the filesystem.
     #[boxed]
     pub async fn glob(&self, asked: &Glob) -> Result<GlobPage> {
-        let cursors = Cursors::of(&json!([
-            "glob",
-            asked.pattern,
-            asked.hide_memory_files,
-            moment_json(asked.at.as_ref())
-        ]));
-        let left_out = match asked.hide_memory_files {
-            true => LeftOut::unless_named(std::slice::from_ref(&asked.pattern)),
-            false => LeftOut::default(),
-        };
+        let cursors =
+            Cursors::of(&json!(["glob", asked.pattern, asked.left_out, moment_json(asked.at.as_ref())]));
+        let left_out = LeftOut::unless_named(asked.left_out, std::slice::from_ref(&asked.pattern));
         let after = match &asked.cursor {
             Some(cursor) => Some(cursors.open::<Position>(cursor)?.after()?),
             None => None,

@@ -19,7 +19,7 @@ const MIN_SCORE: f64 = 0.7;
 /// Limit on the duplicates returned.
 pub(super) const MOST: usize = 5;
 
-/// Limit on the duplicates that are looked at to find one by its complete text. A search returns as many hits.
+/// Limit on the duplicates that are looked at to find one by its complete text. A search returns as many.
 pub(super) const MOST_SIMILAR: usize = 4 * MOST;
 
 /// Possible duplicate of a memory.
@@ -38,8 +38,8 @@ impl Memories<'_> {
         self.similar(uri, content, MOST).await
     }
 
-    /// Returns up to `most` possible duplicates of a memory with this text, best first; `None` if the tree has
-    /// no search.
+    /// Returns up to `most` possible duplicates of a memory with this text, best first; `None` if the tree
+    /// has no search.
     pub(super) async fn similar(
         &self,
         uri: &Uri,

@@ -17,6 +17,6 @@ pub const DLQ: &str = "dlq";
 /// File in [`OUTBOX`] with the version of the memory up to which events are delivered.
 pub const DONE: &str = ".done";
 /// Files and directories beside the text of a memory or skill: they describe it, or repeat it.
-pub(crate) const BESIDE_TEXT: [&str; 5] = [META, RELATIONS, ABSTRACT, OVERVIEW, OUTBOX];
+pub const BESIDE_TEXT: [&str; 5] = [META, RELATIONS, ABSTRACT, OVERVIEW, OUTBOX];
 /// Text of a skill; [`CONTENT`] is a symbolic link to it.
 pub const SKILL: &str = "SKILL.md";

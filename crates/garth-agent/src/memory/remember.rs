@@ -178,8 +178,8 @@ impl Memories<'_> {
         Ok(MemoryOfText::Free(free.map(|number| self.note(space, text, number))))
     }
 
-    /// Returns the current memory that `remember` stored for a text, or another one of the same owner that has
-    /// this text, such as one that was edited since.
+    /// Returns the current memory that `remember` stored for a text, or another one of the same owner that
+    /// has this text, such as one that was edited since.
     ///
     /// # Errors
     /// `NotFound`, with similar memories in its message; from the filesystem.

@@ -2,6 +2,7 @@
 
 use super::embedding::Embedding;
 use super::request::Recall;
+use super::untouched::untouched;
 use crate::account_paths::{AccountPaths, both};
 use crate::boxed;
 use crate::memory::{Prefix, Uri};
@@ -126,7 +127,7 @@ impl<'a> Recaller<'a> {
             question.text.push('?');
             found = self.fs.search(&question).await?;
         }
-        let untouched = self.paths.untouched(self.fs, &found.hits).await?;
+        let untouched = untouched(&self.paths, self.fs, &found.hits).await?;
         found.hits.retain(|hit| !untouched.contains(&hit.path));
         Ok(found)
     }

@@ -10,6 +10,7 @@ use crate::account_paths::{AccountPaths, both};
 use crate::boxed;
 use crate::kv::MAX_PAGE_VALUES;
 use crate::memory::Level;
+use crate::recall::untouched;
 use garth_engine::env::Env;
 use garth_engine::error::Result;
 use garth_engine::fs::FileSystem;
@@ -119,7 +120,7 @@ impl<'a> Searcher<'a> {
         let question = Question::parse(text);
         let mut kinds = Vec::with_capacity(hits.len());
         for batch in hits.chunks(BATCH) {
-            let untouched = self.paths.untouched(self.fs, batch).await?;
+            let untouched = untouched(&self.paths, self.fs, batch).await?;
             let places = self.places_of(batch, &untouched);
             let placed = batch.iter().zip(&places);
             let placed: Vec<PlacedHit<'_>> =
@@ -182,7 +183,7 @@ impl<'a> Searcher<'a> {
         question: Option<&Question>,
         found: &SearchAnswer,
     ) -> Result<SearchPage> {
-        let untouched = self.paths.untouched(self.fs, &found.hits).await?;
+        let untouched = untouched(&self.paths, self.fs, &found.hits).await?;
         let places = self.wanted_places(asked, &found.hits, &untouched);
         let ranked = found.hits.iter().zip(&places).enumerate().skip(asked.skip);
         let ranked: Vec<(usize, PlacedHit<'_>)> =

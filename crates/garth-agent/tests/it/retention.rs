@@ -1,4 +1,4 @@
-//! What sessions, memories and files answer once the past that they need is no longer stored.
+//! Answers of sessions, memories and files whose past is no longer stored.
 
 use std::time::Duration;
 

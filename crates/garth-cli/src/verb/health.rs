@@ -60,8 +60,8 @@ impl Health {
     }
 }
 
-/// Returns the address in a text: an address, or a URL as `garth serve` prints it. Errors name the `origin` of
-/// the text.
+/// Returns the address in a text: an address, or a URL as `garth serve` prints it. Errors name the `origin`
+/// of the text.
 fn address(origin: &str, given: &str) -> Result<String> {
     let address = given.strip_prefix("http://").map_or(given, |url| url.trim_end_matches('/'));
     match is_address(address) {

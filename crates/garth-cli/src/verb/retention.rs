@@ -259,7 +259,7 @@ fn to_text(state: &RetentionState) -> String {
 fn span_text(span: Duration) -> String {
     let seconds = span.as_secs();
     let units = [(86_400, "d"), (3600, "h"), (60, "m")];
-    let exact = units.into_iter().find(|(unit, _)| seconds > 0 && seconds % unit == 0);
+    let exact = units.into_iter().find(|(unit, _)| seconds > 0 && seconds.is_multiple_of(*unit));
     exact.map_or_else(|| format!("{seconds}s"), |(unit, name)| format!("{}{name}", seconds / unit))
 }
 

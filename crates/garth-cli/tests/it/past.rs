@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use garth_engine::AccountStore as _;
 use garth_engine::rule::retention::Retention;
 
 use super::garth::{Garth, column, string};

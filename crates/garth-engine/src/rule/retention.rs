@@ -1,4 +1,4 @@
-//! How much of its past an account keeps: limits on the log, on its stored bytes, and on old content by path.
+//! Retention of an account's past: limits on the log, on its stored bytes, and on old content by path.
 //! Pure: engines look up times in their logs, and remove what these types say.
 
 use std::collections::{BTreeSet, HashSet};

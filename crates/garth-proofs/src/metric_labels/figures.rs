@@ -32,7 +32,7 @@ impl Rule {
 }
 
 /// Rules by the start of a series. The first one that fits applies.
-const RULES: [(&str, Rule); 43] = [
+const RULES: [(&str, Rule); 44] = [
     ("garth_http_requests_total", Rule::Growth),
     ("garth_http_request_duration_seconds_count", Rule::Growth),
     ("garth_http_request_duration_seconds_", Rule::Measured),

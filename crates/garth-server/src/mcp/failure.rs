@@ -9,8 +9,8 @@ use super::hints::Unseen;
 use super::line::for_models;
 use crate::errors::{Code, Refusal};
 
-/// Limit on the bytes of a URI that an error repeats. The longest path has fewer, also if each of its bytes is
-/// percent-encoded.
+/// Limit on the bytes of a URI that an error repeats. The longest path has fewer, also if each of its bytes
+/// is percent-encoded.
 const MAX_URI: usize = 16 << 10;
 
 /// Returns the error of a request that fails. Its data have the code of the API, and the id of the request

@@ -18,8 +18,8 @@ const MAX_LINE: i64 = 1_000_000_000;
 
 fields! {
     /// Views and changes the text files in `/memories`, which outlast a conversation: the memory tool of
-    /// Claude models. `/memories` is `/.user/memory` of the agent. View it before a task, and note what a later
-    /// conversation needs. A command that fails changes nothing, and its text says why.
+    /// Claude models. `/memories` is `/.user/memory` of the agent. View it before a task, and note what a
+    /// later conversation needs. A command that fails changes nothing, and its text says why.
     pub(crate) struct CommandFields<'a> {
         /// Command.
         command: Cow<'a, str> = words(COMMANDS);

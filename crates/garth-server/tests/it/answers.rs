@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use futures::executor::block_on;
-use garth_engine::AccountStore as _;
 use garth_engine::model::VersionId;
 use garth_engine::rule::retention::Retention;
 use serde_json::{Value, json};

@@ -27,7 +27,7 @@ const LAYERS: [(&str, &str, &str); 30] = [
     ("crates/garth-agent", "memory_tool", "files"),
     ("crates/garth-agent", "outbox", "memory registry"),
     ("crates/garth-agent", "account_paths", "memory"),
-    ("crates/garth-agent", "recall", "account_paths memory models registry session"),
+    ("crates/garth-agent", "recall", "account_paths memory models registry session workspace"),
     ("crates/garth-agent", "search", "account_paths kv memory recall registry session"),
     ("crates/garth-agent", "eval", "memory recall session"),
     ("crates/garth-agent", "tree", "chat memory"),

@@ -32,9 +32,9 @@ pub struct Grep {
     pub include: Vec<String>,
     /// No files that match one of these patterns.
     pub exclude: Vec<String>,
-    /// True to leave out the files beside the text of memories, unless the path or a pattern names them.
+    /// Names to leave out, with everything below them, unless the path or a pattern names them.
     #[doc(hidden)]
-    pub hide_memory_files: bool,
+    pub left_out: &'static [&'static str],
     /// Number of lines to return before each selected one.
     pub before: usize,
     /// Number of lines to return after each selected one.
@@ -118,7 +118,7 @@ impl Grep {
             path: "/".to_owned(),
             include: Vec::new(),
             exclude: Vec::new(),
-            hide_memory_files: false,
+            left_out: &[],
             before: 0,
             after: 0,
             show: Show::Lines,
@@ -145,7 +145,8 @@ impl Grep {
         Cursors::of(&json!([
             "grep",
             [&self.expressions, &self.include, &self.exclude],
-            [self.fixed, self.ignore_case, self.invert, self.hide_memory_files],
+            [self.fixed, self.ignore_case, self.invert],
+            self.left_out,
             self.whole,
             self.path,
             [self.before, self.after, self.max_line, self.longest_line],

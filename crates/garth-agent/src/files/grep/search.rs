@@ -8,10 +8,10 @@ use super::lines::{Lines, MAX_LINE};
 use super::matcher::LineMatcher;
 use super::request::{BinaryFiles, Grep, Show};
 use crate::boxed;
-use crate::files::beside_text::LeftOut;
 use crate::files::cursor::{path_of, unknown_cursor};
 use crate::files::glob_pattern::GlobPattern;
 use crate::files::handle::Files;
+use crate::files::left_out::LeftOut;
 use crate::files::limits::Budget;
 use crate::files::walker::Walker;
 use crate::retry::yield_now;
@@ -313,10 +313,7 @@ impl NameFilter {
             };
             patterns.iter().map(compile).collect()
         };
-        let left_out = match asked.hide_memory_files {
-            true => LeftOut::unless_named(&asked.include),
-            false => LeftOut::default(),
-        };
+        let left_out = LeftOut::unless_named(asked.left_out, &asked.include);
         Ok(Self { include: compiled(&asked.include)?, exclude: compiled(&asked.exclude)?, left_out })
     }
 

@@ -84,8 +84,8 @@ pub(super) fn escaped_lines(text: &[u8], judgement: Judgement) -> Vec<Range<usiz
         let start = place - before;
         let end =
             text[place..].iter().position(|byte| *byte == b'\n').map_or(text.len(), |at| place + at + 1);
-        // Two ranges with a line in common become one, or a secret across their border would be cut. Those that
-        // only meet do not: text that is appended later would decide about the lines before it.
+        // Two ranges with a line in common become one, or a secret across their border would be cut. Those
+        // that only meet do not: text that is appended later would decide about the lines before it.
         match all.last_mut().filter(|last| last.end > start) {
             Some(last) => last.end = end,
             None => all.push(start..end),

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use garth_agent::files::{Files, Glob};
+use garth_agent::memory::BESIDE_TEXT;
 use garth_engine::FileSystem;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -36,7 +37,7 @@ pub(super) async fn glob(
     fields: GlobFields<'_>,
 ) -> Result<ToolAnswer, Refusal> {
     let mut asked = Glob::new(absolute(call, &fields.pattern));
-    asked.hide_memory_files = true;
+    asked.left_out = &BESIDE_TEXT;
     asked.top = call.key.binding.prefix.clone();
     asked.cursor = fields.cursor.map(Cow::into_owned);
     asked.limits.items = MAX_PATHS;

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use garth_agent::files::{Files, Grep, GrepFile, GrepLine};
+use garth_agent::memory::BESIDE_TEXT;
 use garth_engine::{FileSystem, TreePath};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -55,7 +56,7 @@ pub(super) async fn grep(
         check_include(include)?;
     }
     let mut asked = Grep::new(fields.pattern).below(absolute(call, &fields.path));
-    asked.hide_memory_files = true;
+    asked.left_out = &BESIDE_TEXT;
     asked.include = fields.include.map(Cow::into_owned).into_iter().collect();
     asked.ignore_case = fields.ignore_case;
     (asked.before, asked.after) = (fields.context, fields.context);

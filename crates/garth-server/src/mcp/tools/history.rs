@@ -1,21 +1,23 @@
 //! The tool `history`: versions of a file, or the commits below a directory.
 
 mod commits;
+mod listed;
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
 use garth_engine::error::OptionalExt as _;
 use garth_engine::fs::resolve::{self, Follow};
-use garth_engine::model::{At, CommitInfo, HistoryPage, Timestamp, Version, VersionId};
+use garth_engine::model::{At, HistoryPage, Timestamp, Version, VersionId};
 use garth_engine::{FileSystem, TreePath};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use self::commits::commits_below;
-use super::answer::{Lines, ToolAnswer, bytes, distinct};
+use self::listed::{Found, ListedVersion};
+use super::answer::{Lines, ToolAnswer, distinct};
 use super::past::moved_to;
-use super::paths::{by, place, shown, text_path};
+use super::paths::{place, shown, text_path};
 use super::versions::version;
 use crate::errors::Refusal;
 use crate::fields::{fields, integer, string_of};
@@ -23,8 +25,6 @@ use crate::routes::call::Call;
 
 /// Limit on the versions of an answer.
 const MAX_VERSIONS: u64 = 100;
-/// Limit on the bytes of the message of a commit in the answer.
-const MAX_MESSAGE: usize = 200;
 
 fields! {
     /// Lists the versions of a path, also a deleted one, newest first: version, time, size, author, message
@@ -37,13 +37,6 @@ fields! {
         /// Version to continue before.
         before: Option<Cow<'a, str>> = string_of("version");
     }
-}
-
-/// Versions of a page, newest first.
-struct Found {
-    versions: Vec<(Timestamp, ListedVersion)>,
-    /// Version before which there may be more.
-    before: Option<VersionId>,
 }
 
 /// Runs the tool.
@@ -120,53 +113,4 @@ pub(super) struct VersionsListed {
     versions: Vec<ListedVersion>,
     #[serde(skip_serializing_if = "Option::is_none")]
     before: Option<VersionId>,
-}
-
-/// Version of a path.
-#[derive(Serialize, JsonSchema)]
-struct ListedVersion {
-    version: VersionId,
-    time: String,
-    /// Size; none if this version removed the node, or moved it away, and none of a commit.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    size: Option<u64>,
-    /// Path to which this version moved the node.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    moved_to: Option<String>,
-    /// Changes below a directory.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    changes: Vec<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    author: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    message: Option<String>,
-}
-
-impl ListedVersion {
-    fn of(version: VersionId, commit: &CommitInfo) -> Self {
-        let message = commit.message.get(..commit.message.floor_char_boundary(MAX_MESSAGE));
-        Self {
-            version,
-            time: String::new(),
-            size: None,
-            moved_to: None,
-            changes: Vec::new(),
-            author: by(&commit.author),
-            message: message.filter(|message| !message.is_empty()).map(str::to_owned),
-        }
-    }
-
-    fn text(&self) -> String {
-        let state = match (self.size, &self.moved_to) {
-            _ if !self.changes.is_empty() => String::new(),
-            (Some(size), _) => format!("  {}", bytes(size)),
-            (None, Some(to)) => format!("  moved to {}", shown(to)),
-            (None, None) => "  removed".to_owned(),
-        };
-        let author = self.author.as_ref().map(|author| format!("  by {author}")).unwrap_or_default();
-        let message =
-            self.message.as_ref().map(|message| format!("  {}", shown(message))).unwrap_or_default();
-        let changes: String = self.changes.iter().map(|change| format!("\n  {change}")).collect();
-        format!("{}  {}{state}{author}{message}{changes}", self.version, self.time)
-    }
 }

@@ -6,8 +6,7 @@ use garth_engine::fs::resolve::{self, Follow};
 use garth_engine::model::{At, ByteRange, Entry, HistoryPage, Moment, NamesPage, Seq, Version, VersionId};
 use garth_engine::{ErrorKind, FileSystem, Result, TreePath};
 
-use super::paths::by;
-use super::tool::MISSING;
+use super::paths::{MISSING, by};
 use crate::errors::{Code, Refusal};
 
 /// Limit on the versions of one path that one commit makes.

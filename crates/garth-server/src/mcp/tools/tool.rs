@@ -8,7 +8,7 @@ use garth_engine::home::Scope;
 use serde_json::{Value, json};
 
 use super::answer::ToolAnswer;
-use super::paths::refuse_parents;
+use super::paths::{MISSING, refuse_parents};
 use super::schema;
 use crate::errors::Refusal;
 use crate::fields::{Field, Kind};
@@ -16,8 +16,6 @@ use crate::routes::call::Call;
 use crate::routes::route::AnswerSchema;
 use crate::routes::tree::Tree;
 
-/// Message of the engine about a path where nothing is.
-pub(super) const MISSING: &str = "no such file or directory";
 /// Advice of the engine about a path that no session changes. A model has no other caller to use.
 const OTHER_CALLER: &str = "; use a caller outside of sessions, such as an API key that is bound to nothing";
 

@@ -1,5 +1,5 @@
-//! Objects in arrays of requests. Messages and events of a session are described with their fields. All others
-//! are described as open: their fields depend on the call.
+//! Objects in arrays of requests. Messages and events of a session are described with their fields. All
+//! others are described as open: their fields depend on the call.
 
 use serde_json::{Map, Value, json};
 

@@ -2,15 +2,11 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use crate::engine::sqlite::SqliteFs;
 use crate::engine::sqlite::filesystem::Inner;
-use crate::engine::sqlite::maintain::due;
+use crate::engine::sqlite::maintain::due::{self, GRACE};
 use crate::error::Result;
-
-/// Grace period. Processes look for marks once a minute.
-pub(super) const GRACE: Duration = Duration::from_secs(600);
 
 /// Ends the time during which a collection counts as running, however it ends.
 struct Running(Arc<Inner>);
@@ -53,6 +49,8 @@ impl SqliteFs {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use futures::executor::block_on;
 
     use super::*;

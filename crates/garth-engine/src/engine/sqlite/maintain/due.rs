@@ -1,7 +1,8 @@
 //! Time from which a collection of an account is due.
 
+use std::time::Duration;
+
 use crate::engine::sqlite::maintain::announce::{self, with_slack};
-use crate::engine::sqlite::maintain::background::GRACE;
 use crate::engine::sqlite::maintain::content_age;
 use crate::engine::sqlite::query::read_view::ReadView;
 use crate::engine::sqlite::tables::fold::{self, Phase};
@@ -12,6 +13,8 @@ use crate::model::Timestamp;
 use crate::rule::retention::nanoseconds;
 use crate::sqlite::DbResult;
 
+/// Grace period of a collection without an operator. Processes look for marks once a minute.
+pub(super) const GRACE: Duration = Duration::from_secs(600);
 /// Commits after the last merge of small extents from which on another one is due.
 const UNMERGED: u64 = 4096;
 /// Nanoseconds for which ended records of idempotency keys may wait.

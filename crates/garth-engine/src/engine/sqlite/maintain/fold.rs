@@ -240,7 +240,7 @@ fn begin(conn: &Connection, read: Option<u64>, times: Times) -> DbResult<Option<
         }
         Some(pass) => pass,
         None if head.oldest > head.folded => {
-            // The time is noted with the commit: a later announcement does not begin the grace period anew.
+            // The time is noted with the commit: a later announcement does not begin the grace period again.
             let since = head::oldest_since(conn)?.max(0).cast_unsigned();
             let pass = Pass { till: head.oldest, phase: Phase::Waiting, at: since };
             fold::put(conn, pass)?;

@@ -61,7 +61,7 @@ fn first_fork(view: &ReadView<'_>) -> DbResult<Option<(u64, Hold)>> {
 }
 
 /// Calls `each` with the states over which overlays lie, and the ids of these. Returns the id of an overlay
-/// after the limit, if there are so many.
+/// after the limit, if there are more.
 fn each_fork(view: &ReadView<'_>, each: &mut dyn FnMut(u64, &str)) -> DbResult<Option<String>> {
     let dir = forks::overlays()?;
     let (mut page, mut count) = (Page { limit: MAX_PAGE, ..Page::default() }, 0);

@@ -6,7 +6,7 @@ use garth_agent::files::Commits;
 use garth_engine::model::{Change, ChangeKind, CommitChanges, Ino, Seq, VersionId};
 use garth_engine::{FileSystem, TreePath};
 
-use super::{Found, ListedVersion};
+use super::listed::{Found, ListedVersion};
 use crate::errors::Refusal;
 use crate::mcp::tools::past::moved_to;
 use crate::mcp::tools::paths::shown;

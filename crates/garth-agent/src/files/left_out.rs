@@ -1,17 +1,15 @@
-//! Names beside the text of memories. A search for a model leaves them out, because they repeat the text: one
-//! fact would be found ten times. A pattern that names them finds them.
+//! Names that a search leaves out, such as those beside the text of memories in a search for a model: they
+//! repeat the text, so one fact would be found ten times. A pattern that names them finds them.
 
 use super::glob_pattern::is_pattern;
-use crate::memory::BESIDE_TEXT;
 
 /// Names that a search leaves out, with everything below them.
-#[derive(Default)]
 pub(super) struct LeftOut(Vec<&'static str>);
 
 impl LeftOut {
-    /// Returns the names beside the text of memories that none of the patterns names.
-    pub(super) fn unless_named(patterns: &[String]) -> Self {
-        let names = BESIDE_TEXT.into_iter();
+    /// Returns those of the names that none of the patterns names.
+    pub(super) fn unless_named(names: &[&'static str], patterns: &[String]) -> Self {
+        let names = names.iter().copied();
         Self(names.filter(|name| !patterns.iter().any(|pattern| is_named(pattern, name))).collect())
     }
 
@@ -30,9 +28,11 @@ fn is_named(pattern: &str, name: &str) -> bool {
 mod tests {
     use super::*;
 
+    const NAMES: [&str; 3] = [".meta.json", ".overview.md", ".outbox"];
+
     #[test]
     fn names_are_left_out_unless_a_pattern_names_them() {
-        let has = |pattern: &str, path: &str| LeftOut::unless_named(&[pattern.to_owned()]).has(path);
+        let has = |pattern: &str, path: &str| LeftOut::unless_named(&NAMES, &[pattern.to_owned()]).has(path);
         for left_out in ["/m/.meta.json", "/m/.outbox", "/m/.outbox/dlq/1.json", "/.overview.md"] {
             for pattern in ["/**", "*.json", "/.agent/**", "/m/*", "?meta.json"] {
                 assert!(has(pattern, left_out), "{pattern} {left_out}");
@@ -45,6 +45,6 @@ mod tests {
         for shown in ["/", "/m/content.md", "/m/meta.json", "/.agent/.env", "/m/.meta.json.bak"] {
             assert!(!has("/**", shown), "{shown}");
         }
-        assert!(!LeftOut::default().has("/m/.meta.json"));
+        assert!(!LeftOut::unless_named(&[], &[]).has("/m/.meta.json"));
     }
 }
