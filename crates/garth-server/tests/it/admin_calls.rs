@@ -169,7 +169,7 @@ fn retention_is_set_as_a_whole() {
     assert_eq!(get(), nothing);
     let content = json!([{"pattern": "/logs/**", "keep_seconds": 86_400}]);
     let set =
-        json!({"age_seconds": 604_800, "commits": 1_000_000, "max_stored": 1 << 40, "content": content});
+        json!({"age_seconds": 604_800, "commits": 1_000_000, "max_stored": 1_u64 << 40, "content": content});
     let answer = call(&server, "retention/set", &set);
     for (name, value) in set.as_object().unwrap() {
         assert_eq!(&answer[name], value, "{name}");
