@@ -116,7 +116,10 @@ async fn session_provenance_before_oldest_is_gone() {
     let (files, next) = sessions.wrote("default", oldest.into()).await.unwrap();
     assert_eq!((files.len(), next), (1, None), "{files:?}");
     // Bytes of commits that are gone keep their author.
-    assert_eq!((files[0].path.as_str(), &*files[0].bytes), ("/src/a.rs", &std::iter::once(10..30).collect::<Vec<_>>()[..]));
+    assert_eq!(
+        (files[0].path.as_str(), &*files[0].bytes),
+        ("/src/a.rs", &std::iter::once(10..30).collect::<Vec<_>>()[..])
+    );
 }
 
 #[tokio::test]

@@ -337,6 +337,7 @@ mod tests {
         let before = settings(&[]);
         for setting in TABLE.iter() {
             let text = match setting.kind {
+                Kind::Flag if settings(&[(setting.key, "true")]) == before => "false".to_owned(),
                 Kind::Flag => "true".to_owned(),
                 Kind::Tokens => "500k".to_owned(),
                 Kind::Count { max, .. } => max.min(1 << 40).saturating_sub(1).to_string(),

@@ -19,8 +19,9 @@ const SIZE: u64 = 64 << 20;
 
 /// Every verb that reads, with arguments for the data that [`fill`] writes. `OUT` is a name on another disk,
 /// a new one for each run.
-const READING: [&[&str]; 49] = [
+const READING: [&[&str]; 50] = [
     &["config"],
+    &["retention"],
     &["account", "list"],
     &["key", "list"],
     &["rule", "list"],
@@ -72,11 +73,12 @@ const READING: [&[&str]; 49] = [
 ];
 
 /// All other verbs.
-const WRITING: [&str; 29] = [
+const WRITING: [&str; 30] = [
     "remember", "forget", "context", "serve", "repair", "agent", "write", "append", "mkdir", "rm", "mv",
     "cp", "ln", "restore", "import", "gc", "reindex", "touch", "set", "batch", "maintain", "help", "account",
     "chmod", "chown", // In a folder of its own.
-    "eval",  // Ask a server, or wait for ever.
+    "eval",  // Counts the files of the account, which grow while other commands read.
+    "usage", // Ask a server, or wait for ever.
     "health", "mcp", "watch",
 ];
 
