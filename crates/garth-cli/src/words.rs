@@ -316,7 +316,7 @@ pub(crate) const GUESSED: &[(&str, &[&str], &[&str])] = &[
     ("quota", &["add", "create", "limit"], &["quota set PATH --max-bytes SIZE"]),
     ("quota", &["show", "get", "usage"], &["quota list"]),
     ("retention", &["list", "ls"], &["retention show"]),
-    ("retention", &["rm", "remove", "clear"], &["retention set --age none --commits none"]),
+    ("retention", &["clear", "off"], &["retention set --age none --commits none"]),
     ("snapshot", &["add", "new", "take", "save"], &["snapshot create NAME"]),
     ("snapshot", &["remove"], &["snapshot rm NAME"]),
     ("snapshot", &["restore", "apply", "checkout"], &["restore PATH --at NAME"]),

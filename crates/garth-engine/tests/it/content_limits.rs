@@ -6,7 +6,7 @@ use garth_engine::model::{Batch, ByteRange, MAX_PAGE, Op, Remove, Seq, VersionId
 use garth_engine::rule::PathPattern;
 use garth_engine::rule::retention::{ContentLimit, Retention};
 use garth_engine::view::overlay::{LowerLayer, StoredOverlay};
-use garth_engine::{AccountStore, Error, ErrorKind, FileSystem};
+use garth_engine::{Error, ErrorKind, FileSystem};
 use garth_testkit::tools::{append, at, copy, link, p, remove, rename, write};
 
 use super::retention::{Engine, Tree, commits, history, past, text};

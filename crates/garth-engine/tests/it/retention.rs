@@ -2,11 +2,12 @@
 //! with `Gone`.
 
 use std::ops::RangeInclusive;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::executor::block_on;
 use garth_engine::engine::memory::MemoryFs;
-use garth_engine::engine::sqlite::SqliteFs;
 use garth_engine::env::ManualClock;
 use garth_engine::model::{
     At, Author, Batch, Blame, ByteRange, ChangesQuery, CommitId, Confinement, HistoryPage, Idempotency, Ino,
@@ -15,7 +16,7 @@ use garth_engine::model::{
 use garth_engine::rule::retention::Retention;
 use garth_engine::rule::sample::registry;
 use garth_engine::view::{Mount, Overlay, Scope};
-use garth_engine::{AccountStore, Env, Error, ErrorKind, FileSystem};
+use garth_engine::{AccountStore, DataDir, Env, Error, ErrorKind, FileSystem};
 use garth_testkit::tools::{append, at, p, write};
 use tempfile::TempDir;
 
@@ -23,7 +24,14 @@ const START: Timestamp = Timestamp(1_767_225_600_000_000_000);
 
 pub(crate) enum Engine {
     Memory(Arc<MemoryFs>),
-    Sqlite(Arc<SqliteFs>),
+    Sqlite(Arc<dyn AccountStore>),
+}
+
+/// Returns the account of a new data folder, which collects only when a test says so.
+pub(crate) fn account(folder: &Path, env: Env) -> Arc<dyn AccountStore> {
+    let data = DataDir::builder(registry()).env(env).collecting(false).open(folder).unwrap();
+    block_on(data.create_account("a")).unwrap();
+    block_on(data.account("a")).unwrap()
 }
 
 /// A tree with one commit a second.
@@ -39,7 +47,7 @@ impl Tree {
         let [(one, clock), (other, beside)] = [Env::manual(START), Env::manual(START)];
         let folder = tempfile::tempdir().unwrap();
         let memory = Arc::new(MemoryFs::new(one, registry()));
-        let sqlite = SqliteFs::open(folder.path(), other, registry()).unwrap();
+        let sqlite = account(folder.path(), other);
         [
             Self { engine: Engine::Memory(memory), clock, _folder: None },
             Self { engine: Engine::Sqlite(sqlite), clock: beside, _folder: Some(folder) },
