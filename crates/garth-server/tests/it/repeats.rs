@@ -201,9 +201,16 @@ impl World {
                 "time_zone",
                 "agent_id",
             ];
-            let name = *text.iter().find(|name| object.contains_key(**name)).unwrap();
-            let other = format!("{}x", object[name].as_str().unwrap());
-            object.insert(name.to_owned(), json!(other));
+            match text.into_iter().find(|name| object.contains_key(*name)) {
+                Some(name) => {
+                    let other = format!("{}x", object[name].as_str().unwrap());
+                    object.insert(name.to_owned(), json!(other));
+                }
+                None => {
+                    let other = object["commits"].as_u64().unwrap() + 1;
+                    object.insert("commits".to_owned(), json!(other));
+                }
+            }
         }
         post(&self.server, call.path, key, &body.to_string())
     }

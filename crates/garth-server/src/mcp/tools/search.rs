@@ -23,8 +23,8 @@ const MAX_SKIPPED: u64 = 1000;
 const KINDS: [SearchKind; 3] = [SearchKind::Files, SearchKind::Messages, SearchKind::Memories];
 
 fields! {
-    /// Finds passages of files, memories and messages for a question in plain words, the best first. For
-    /// exact text use `grep`.
+    /// Finds passages of files, memories and messages for a question in plain words. For exact text use
+    /// `grep`.
     pub(crate) struct SearchFields<'a> {
         /// Question.
         query: Cow<'a, str> = string().chars(1, MAX_QUERY_CHARS);

@@ -20,7 +20,7 @@ use crate::routes::tree::Tree;
 const OTHER_CALLER: &str = "; use a caller outside of sessions, such as an API key that is bound to nothing";
 
 /// Beginning of the message of the engine about content that is too long for the tree.
-const UPLOAD: &str = "one upload to this tree";
+const UPLOAD: &str = "content that is sent to this tree at once";
 
 /// Runs a tool. The fields of the call are its arguments, and the names of the identity that the server adds.
 pub(in crate::mcp) type ToolHandler = for<'a> fn(&'a Call<'a>) -> BoxFuture<'a, Result<ToolAnswer, Refusal>>;
