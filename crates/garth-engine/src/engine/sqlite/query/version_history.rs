@@ -207,6 +207,8 @@ impl ReadView<'_> {
         }
         let oldest = self.oldest()?;
         match seq < oldest {
+            // The account itself, without the directory of garth: nobody else's names are beside it.
+            true if self.reach.owner.is_none() => Ok(false),
             true => Ok(!self.is_reached_since(ino, seq, oldest)?),
             false => Ok(!self.was_reached(ino, CommitSpan::at(seq))?),
         }
