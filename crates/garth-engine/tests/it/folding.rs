@@ -185,7 +185,7 @@ async fn snapshot_and_overlay_keep_their_states() {
     assert_eq!(then.read(&at("/f"), ByteRange::ALL).await.unwrap(), "3");
     let last = fs.commit(Batch::new([Op::drop_snapshot("s")])).await.unwrap().seq;
     assert_eq!(fs.gc(Duration::ZERO).await.unwrap().oldest, last.0 - 1);
-    drop(then);
+    drop((then, overlay));
     assert_eq!(fs.retention().await.unwrap().held_by, None);
     assert_eq!(fs.fsck().await.unwrap().findings, []);
 }
