@@ -7,7 +7,7 @@
 //! target/debug/examples/mcp_fixtures serve --listen 127.0.0.1:0 --json --data FOLDER
 //! ```
 //!
-//! Of these arguments it needs the data folder alone. It prints its address and an API key.
+//! It needs no other argument than the data folder. It prints its address and an API key.
 #![allow(clippy::print_stdout, reason = "its caller reads the address and the key")]
 
 use std::future::pending;

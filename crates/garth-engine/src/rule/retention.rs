@@ -83,7 +83,7 @@ impl Retention {
     /// not later than a time.
     ///
     /// # Errors
-    /// Those of `last_until`.
+    /// Errors of `last_until`.
     pub fn oldest<E>(
         &self,
         head: u64,
