@@ -472,17 +472,25 @@ fn overlays_have_no_stream() {
 }
 
 #[test]
-fn changes_of_folded_position_are_gone() {
+fn stream_of_folded_position_is_gone() {
     let server = Server::start();
     for file in ["/in/a", "/in/b", "/in/c"] {
         write(&server, file);
     }
+    let mut before = Events::open(&server, &server.key, "?in=/in&since=0", None).unwrap();
+    let first = before.until_waiting().remove(0).id.unwrap();
     let account = account(&server);
     let oldest = block_on(async {
         account.set_retention(Retention { commits: Some(1), ..Retention::default() }).await.unwrap();
         account.gc(Duration::ZERO).await.unwrap();
         account.retention().await.unwrap().oldest.0
     });
+    for (query, last) in [("?in=/in", Some(&*first)), ("?since=0", None)] {
+        let mut events = Events::open(&server, &server.key, query, last).unwrap();
+        assert_eq!(failure(&mut events), "GONE");
+    }
     let refused = server.post("tree/changes", json!({"since": oldest - 1}).to_string());
     assert!(refused.refused(410, "GONE").contains(&format!("ask for {oldest} or later")));
+    let mut rest = Events::open(&server, &server.key, &format!("?since={oldest}"), None).unwrap();
+    assert_eq!(rest.until_waiting().len(), 1);
 }
