@@ -86,6 +86,13 @@ pub struct RestoreReport {
     pub removed: u64,
     /// Number of names that stayed as they were.
     pub unchanged: u64,
+    /// Number of names whose files were left as they are, or missing, because the content that they had is no
+    /// longer stored.
+    #[serde(default)]
+    pub gone: u64,
+    /// First 20 of these names.
+    #[serde(default)]
+    pub gone_paths: Vec<TreePath>,
     /// First 100 changes. A record for repeats has the numbers alone, so the report of a repeat has none.
     #[serde(skip)]
     pub changes: Vec<Restoration>,
@@ -103,6 +110,8 @@ impl RestoreReport {
             restored: plan.restored,
             removed: plan.removed,
             unchanged: plan.unchanged,
+            gone: plan.gone,
+            gone_paths: plan.gone_paths.clone(),
             changes: plan.changes.iter().take(MAX_LISTED).cloned().collect(),
         }
     }
@@ -118,6 +127,8 @@ impl RestoreReport {
             restored: self.restored + next.restored,
             removed: self.removed + next.removed,
             unchanged: next.unchanged,
+            gone: next.gone,
+            gone_paths: next.gone_paths.clone(),
             ..self
         }
     }
@@ -163,6 +174,7 @@ impl Files<'_> {
     ///
     /// # Errors
     /// - `NotFound`: the path did not exist at that time.
+    /// - `Gone`: the path is a file whose content is no longer stored.
     /// - `Conflict`: the path has another version than the required one, or changes before each attempt.
     /// - `TooLarge`: more than [`MAX_RESTORED`] names are below the path, or the restore takes more
     ///   operations than a batch has.

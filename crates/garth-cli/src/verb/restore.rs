@@ -27,9 +27,14 @@ use crate::progress;
 /// outside the path changes. If nothing differs, there is no commit. A time means the state after the last
 /// commit before it, including what has expired since.
 ///
+/// Files below a directory whose earlier content is no longer stored (`garth retention`) are left as they are
+/// now, and listed. For such a file itself, and with --to, the command fails.
+///
 /// With --json, prints one object: path, at (the restored sequence), version, created, seq, time (both null
-/// without a commit), restored, removed, unchanged; with --dry-run path, at, dry_run (true), created,
-/// restored, removed, unchanged. With --dry-run or -v first one object per change: path, action, from.
+/// without a commit), restored, removed, unchanged, gone (files that were left because their earlier content
+/// is no longer stored), gone_paths (the first 20 of them); with --dry-run path, at, dry_run (true), created,
+/// restored, removed, unchanged, gone, gone_paths. With --dry-run or -v first one object per change: path,
+/// action, from.
 #[derive(Args, Debug)]
 #[command(
     after_help = "Examples:\n  garth restore /notes/today.md\n  garth restore /notes/today.md --at yesterday\n  \
@@ -98,11 +103,13 @@ impl Restore {
             let json = json!({
                 "path": path.as_str(), "at": seq, "dry_run": true, "created": plan.created,
                 "restored": plan.restored, "removed": plan.removed, "unchanged": plan.unchanged,
+                "gone": plan.gone, "gone_paths": plan.gone_paths,
             });
             let (restored, removed) = (counted(plan.restored, "entry", "entries"), plan.removed);
             let text =
                 format!("would restore {restored}, remove {removed}, leave {} unchanged", plan.unchanged);
-            return app.out.item(&json, text);
+            app.out.item(&json, text)?;
+            return list_gone(app, &plan);
         }
         let batch = Batch {
             author: tree.author.clone(),
@@ -156,6 +163,22 @@ fn list(app: &mut App, plan: &RestorePlan) -> Result {
     Ok(())
 }
 
+/// Lists the files that are left as they are, because their earlier content is no longer stored.
+fn list_gone(app: &mut App, plan: &RestorePlan) -> Result {
+    if plan.gone == 0 {
+        return Ok(());
+    }
+    let files = counted(plan.gone, "file", "files");
+    app.out.note(format_args!("{files} left as now, because the earlier content is no longer stored:"))?;
+    for path in &plan.gone_paths {
+        app.out.note(format_args!("  {}", escaped(path.as_str())))?;
+    }
+    match plan.gone - plan.gone_paths.len() as u64 {
+        0 => Ok(()),
+        more => app.out.note(format_args!("  and {more} more")),
+    }
+}
+
 fn summary(plan: &RestorePlan) -> String {
     let (restored, removed) = (counted(plan.restored, "entry", "entries"), plan.removed);
     format!("{restored} restored, {removed} removed, {} unchanged", plan.unchanged)
@@ -169,10 +192,13 @@ async fn show(app: &mut App, tree: &AuthoredTree, path: &TreePath, at: Seq, done
         "seq": done.commit.as_ref().map(|commit| commit.seq),
         "time": done.commit.as_ref().map(|commit| commit.time.to_rfc3339()),
         "restored": plan.restored, "removed": plan.removed, "unchanged": plan.unchanged,
+        "gone": plan.gone, "gone_paths": plan.gone_paths,
     });
     app.out.item(&json, format_args!("{}  {}", entry.version, escaped(path.as_str())))?;
     match done.commit {
-        Some(_) => app.out.note(summary(plan)),
-        None => app.out.note("nothing to restore: the state is the same"),
+        Some(_) => app.out.note(summary(plan))?,
+        None if plan.gone > 0 => app.out.note("nothing else to restore")?,
+        None => app.out.note("nothing to restore: the state is the same")?,
     }
+    list_gone(app, plan)
 }

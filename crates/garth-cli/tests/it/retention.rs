@@ -51,6 +51,33 @@ fn old_content_of_a_class_ends() {
 }
 
 #[test]
+fn restore_of_a_directory_lists_gone_files() {
+    let garth = Garth::new();
+    garth.ok(&["retention", "class", "/logs/*.tmp", "--keep", "off"]);
+    garth.write("/logs/a.tmp", "one");
+    garth.write("/logs/note", "one");
+    let seq = garth.seq().to_string();
+    garth.write("/logs/a.tmp", "two");
+    garth.write("/logs/note", "two");
+    garth.ok(&["gc"]);
+    let would = garth.lines(&["restore", "/logs", "--at", &seq, "--dry-run"]);
+    let last = would.last().unwrap();
+    assert_eq!((&last["restored"], &last["gone"]), (&json!(1), &json!(1)));
+    assert_eq!(last["gone_paths"], json!(["/logs/a.tmp"]));
+    let said = garth.ok(&["restore", "/logs", "--at", &seq]);
+    let due = "1 file left as now, because the earlier content is no longer stored:\n  /logs/a.tmp\n";
+    assert!(said.ends_with(due), "{said}");
+    assert_eq!(
+        (garth.ok(&["cat", "/logs/note"]), garth.ok(&["cat", "/logs/a.tmp"])),
+        ("one".into(), "two".into())
+    );
+    let again = garth.ok(&["restore", "/logs", "--at", &seq]);
+    assert!(again.contains("nothing else to restore\n1 file left as now"), "{again}");
+    assert!(garth.fails(3, &["restore", "/logs/a.tmp", "--at", &seq]).contains("path class"));
+    assert!(garth.fails(3, &["restore", "/logs", "--at", &seq, "--to", "/copy"]).contains("/logs/a.tmp"));
+}
+
+#[test]
 fn limits_that_take_the_present_past_are_forced() {
     let garth = Garth::new();
     for args in [["--age", "9m"], ["--commits", "999"]] {

@@ -9,7 +9,7 @@ mod state;
 
 use std::sync::Arc;
 
-pub use self::changes::{Restoration, RestoreAction, RestorePlan};
+pub use self::changes::{MAX_GONE_PATHS, Restoration, RestoreAction, RestorePlan};
 pub use self::state::{MAX_COMPARED, is_uncreated_root};
 
 pub(crate) use self::state::difference;
@@ -38,6 +38,9 @@ pub struct RestoreResult {
 /// - Nothing outside `path` changes. A node that also has names outside is not changed: where the inside must
 ///   differ, it gets a node of its own.
 /// - An expiry that has passed at `now` is not restored, or the entry would vanish at once.
+/// - A file below `path` whose content is no longer stored, by the retention of its path class, keeps the
+///   content and attributes that it has now; one that was removed does not come back
+///   ([`RestorePlan::gone`]). A restore of that file alone fails.
 ///
 /// If the tree changes in between, the restore is planned again. A commit holds what it touches, but commits
 /// of others may have changed paths that were read before. So after such commits the tree is read once more,
@@ -63,6 +66,7 @@ pub struct RestoreResult {
 /// # Errors
 /// - `NotFound`: the path did not exist at that time.
 /// - `NotADirectory`: a path above is a file now.
+/// - `Gone`: `path` is a file whose content is no longer stored.
 /// - `TooLarge`: the restore takes more operations than a batch has ([`crate::model::MAX_OPS`]), or copies
 ///   or names more than a batch may ([`MAX_COPIED_NAMES`](crate::model::MAX_COPIED_NAMES),
 ///   [`MAX_COPIED_PIECES`](crate::model::MAX_COPIED_PIECES),
@@ -151,6 +155,7 @@ impl RestoreResult {
         all.plan.restored += plan.restored;
         all.plan.removed += plan.removed;
         all.plan.unchanged = plan.unchanged;
+        (all.plan.gone, all.plan.gone_paths) = (plan.gone, plan.gone_paths);
         Self { plan: all.plan, commit: commit.or(all.commit) }
     }
 }

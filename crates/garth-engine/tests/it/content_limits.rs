@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use garth_engine::model::{Batch, ByteRange, MAX_PAGE, Op, Remove, Seq, VersionId};
+use garth_engine::fs::restore::{MAX_GONE_PATHS, RestoreResult, plan, restore};
+use garth_engine::model::{Batch, ByteRange, MAX_PAGE, Moment, Op, Remove, Seq, Timestamp, VersionId};
 use garth_engine::rule::PathPattern;
 use garth_engine::rule::retention::{ContentLimit, Retention};
 use garth_engine::view::overlay::{LowerLayer, StoredOverlay};
 use garth_engine::{Error, ErrorKind, FileSystem};
-use garth_testkit::tools::{append, at, copy, link, p, remove, rename, write};
+use garth_testkit::tools::{append, at, copy, link, mkdir, p, remove, rename, write};
 
 use super::retention::{Engine, Tree, commits, history, past, text};
 
@@ -175,7 +176,7 @@ async fn snapshot_and_open_view_hold_content() {
 }
 
 #[tokio::test]
-async fn copy_and_restore_of_gone_content_fail() {
+async fn copy_of_gone_content_fails() {
     for tree in Tree::both() {
         four_versions(&tree).await;
         let fs = tree.fs();
@@ -195,6 +196,113 @@ async fn copy_and_restore_of_gone_content_fail() {
         tree.commit(Op::copy(at("/kept"), at("/old")).as_of(Seq(2))).await;
         assert_eq!(text(fs, "/old").await, "2");
         check(&tree).await;
+    }
+}
+
+/// Restores a path to a commit.
+async fn restored(fs: &dyn FileSystem, path: &str, seq: u64) -> Result<RestoreResult, Error> {
+    restore(fs, &p(path), &Moment::Seq(Seq(seq)), Timestamp(0), &Batch::default()).await
+}
+
+/// Returns the numbers of a restore: restored, removed, unchanged, and left because their content is gone.
+fn counts(restored: &RestoreResult) -> [u64; 4] {
+    let plan = &restored.plan;
+    [plan.restored, plan.removed, plan.unchanged, plan.gone]
+}
+
+#[tokio::test]
+async fn restore_of_directory_leaves_gone_files() {
+    for tree in Tree::both() {
+        let fs = tree.fs();
+        let files = ["/d/kept", "/d/off/changed", "/d/off/moved", "/d/off/removed", "/d/off/replaced"];
+        tree.commit(Batch::new(files.map(|path| write(path, "1").with_parents()))).await;
+        tree.commit(Batch::new([
+            write("/d/kept", "2"),
+            write("/d/off/changed", "2"),
+            write("/d/off/moved", "2"),
+            rename("/d/off/moved", "/d/off/elsewhere"),
+            remove("/d/off/removed", Remove::File),
+            remove("/d/off/replaced", Remove::File),
+            write("/d/off/replaced", "2"),
+            write("/d/off/added", "2"),
+        ]))
+        .await;
+        for _ in 0..3 {
+            tree.retain(keeping(&[("/d/off/*", 0)])).await;
+        }
+        let planned = plan(fs, &p("/d"), &Moment::Seq(Seq(1)), Timestamp(0)).await.unwrap();
+        let done = restored(fs, "/d", 1).await.unwrap();
+        assert_eq!(done.commit.as_ref().unwrap().seq, Seq(3), "one commit");
+        assert_eq!(counts(&done), [2, 1, 1, 4]);
+        let paths: Vec<&str> = done.plan.gone_paths.iter().map(|path| path.as_str()).collect();
+        assert_eq!(paths, files[1..]);
+        assert_eq!((planned.gone, planned.gone_paths), (4, done.plan.gone_paths));
+        assert_eq!(text(fs, "/d/kept").await, "1");
+        for path in ["/d/off/changed", "/d/off/moved", "/d/off/replaced"] {
+            assert_eq!(text(fs, path).await, "2", "{path}");
+        }
+        for path in ["/d/off/removed", "/d/off/elsewhere", "/d/off/added"] {
+            assert!(fs.stat(&at(path)).await.is_err_and(|error| error.is(ErrorKind::NotFound)), "{path}");
+        }
+        let again = restored(fs, "/d", 1).await.unwrap();
+        assert_eq!((again.commit.is_none(), counts(&again)), (true, [0, 0, 2, 4]), "nothing else differs");
+        check(&tree).await;
+    }
+}
+
+#[tokio::test]
+async fn removed_directory_returns_without_gone_files() {
+    for tree in Tree::both() {
+        let fs = tree.fs();
+        let off = (0..25).map(|n| write(&format!("/x/d/off/{n:02}"), "1").with_parents());
+        let others = ["/x/d/kept", "/x/d/sub/a"].map(|path| write(path, "1").with_parents());
+        tree.commit(Batch::new(off.chain(others))).await;
+        let then = fs.stat(&at("/x/d/off")).await.unwrap();
+        tree.commit(remove("/x", Remove::Tree)).await;
+        for _ in 0..3 {
+            tree.retain(keeping(&[("/x/d/off/*", 0)])).await;
+        }
+        let done = restored(fs, "/x/d", 1).await.unwrap();
+        assert_eq!((counts(&done), done.plan.created), ([5, 0, 0, 25], true));
+        assert_eq!(done.plan.gone_paths.len(), MAX_GONE_PATHS);
+        assert_eq!(done.plan.gone_paths[19], p("/x/d/off/19"));
+        assert_eq!((text(fs, "/x/d/kept").await, text(fs, "/x/d/sub/a").await), ("1".into(), "1".into()));
+        let off = fs.stat(&at("/x/d/off")).await.unwrap();
+        assert_eq!((off.mtime, off.mode), (then.mtime, then.mode));
+        let again = restored(fs, "/x/d", 1).await.unwrap();
+        assert_eq!((again.commit.is_none(), counts(&again)), (true, [0, 0, 4, 25]));
+        check(&tree).await;
+    }
+}
+
+#[tokio::test]
+async fn file_in_recreated_directory_stays_if_gone() {
+    for tree in Tree::both() {
+        let fs = tree.fs();
+        tree.commit(Batch::new(["/t/d/off", "/t/d/kept"].map(|path| write(path, "1").with_parents()))).await;
+        tree.commit(remove("/t/d", Remove::Tree)).await;
+        tree.commit(Batch::new([mkdir("/t/d"), write("/t/d/off", "2"), write("/t/d/kept", "2")])).await;
+        for _ in 0..3 {
+            tree.retain(keeping(&[("/t/d/off", 0)])).await;
+        }
+        let done = restored(fs, "/t", 1).await.unwrap();
+        assert_eq!(done.plan.gone_paths, [p("/t/d/off")]);
+        assert_eq!((text(fs, "/t/d/off").await, text(fs, "/t/d/kept").await), ("2".into(), "1".into()));
+        check(&tree).await;
+    }
+}
+
+#[tokio::test]
+async fn restore_of_gone_file_fails() {
+    for tree in Tree::both() {
+        four_versions(&tree).await;
+        let fs = tree.fs();
+        tree.retain(off()).await;
+        assert_gone(restored(fs, "/off/a", 2).await);
+        assert_gone(plan(fs, &p("/off/a"), &Moment::Seq(Seq(2)), Timestamp(0)).await);
+        tree.commit(remove("/off/a", Remove::File)).await;
+        assert_gone(restored(fs, "/off/a", 2).await);
+        assert_eq!(fs.head().await.unwrap().seq, Seq(5), "nothing is changed");
     }
 }
 

@@ -3,6 +3,9 @@
 use crate::model::{At, Batch, Op, Precondition, Seq};
 use crate::path::TreePath;
 
+/// Limit on the paths of [`RestorePlan::gone_paths`].
+pub const MAX_GONE_PATHS: usize = 20;
+
 /// Changes that restore a path, before they are made.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -17,6 +20,11 @@ pub struct RestorePlan {
     pub removed: u64,
     /// Names that stay as they are.
     pub unchanged: u64,
+    /// Names below the path whose files had content that is no longer stored. Their files keep the content
+    /// that they have now; those that do not exist now stay away.
+    pub gone: u64,
+    /// First [`MAX_GONE_PATHS`] of these names, as paths in the restored tree.
+    pub gone_paths: Vec<TreePath>,
     /// True if the path itself does not exist now.
     pub created: bool,
     pub(super) ops: Vec<Op>,

@@ -83,7 +83,8 @@ pub(super) struct Diff {
 }
 
 /// Compares the past entries of directory `then` with the current ones of `now`, which is at the same path.
-pub(super) async fn diff<P, F>(past: &P, fs: &F, path: &TreePath, then: Ino, now: Ino) -> Result<Diff>
+/// Without `now`, all past names are missing.
+pub(super) async fn diff<P, F>(past: &P, fs: &F, path: &TreePath, then: Ino, now: Option<Ino>) -> Result<Diff>
 where
     P: FileSystem + ?Sized,
     F: FileSystem + ?Sized,
@@ -91,7 +92,8 @@ where
     let mut diff = Diff::default();
     let mut waiting: HashMap<Key, Item> = HashMap::new();
     let mut left = Cursor::new(past, path, then);
-    let mut right = Cursor::new(fs, path, now);
+    let mut right = Cursor::new(fs, path, now.unwrap_or(Ino::NONE));
+    right.more = now.is_some();
     let (mut before, mut after) = (left.next().await?, right.next().await?);
     loop {
         // Both walks are in the same order: taking the smaller keeps them in step, and
@@ -103,7 +105,7 @@ where
         };
         if take_past {
             if let Some(item) = before.take() {
-                let key = same_directory(&item.key, then, now);
+                let key = same_directory(&item.key, then, now.unwrap_or(then));
                 match diff.now.entry(key.clone()) {
                     Slot::Occupied(slot) if slot.get().ino() == item.ino() => {
                         let other = slot.remove();

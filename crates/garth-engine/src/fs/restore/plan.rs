@@ -5,17 +5,19 @@
 //! get their content and attributes, and directories their times. Names are addressed by the inode of their
 //! directory, which stays valid while directories move.
 
+mod gone;
+mod single;
+
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use super::changes::{Restoration, RestoreAction, RestorePlan};
+use super::changes::{MAX_GONE_PATHS, Restoration, RestoreAction, RestorePlan};
 use super::diff::{CurrentNode, Diff, Dir, Item, Key, changing, diff, order, too_much};
 use super::state::{self, Difference, is_uncreated_root};
 use crate::error::{Error, ErrorKind, OptionalExt as _, Result};
 use crate::fs::FileSystem;
 use crate::model::entry::is_own;
 use crate::model::{
-    At, Entry, Ino, Kind, MAX_OPS, MAX_PAGE, Op, Precondition, Remove, RenameMode, Seq, SetAttrs, Timestamp,
-    VersionId, WalkPage,
+    At, Entry, Ino, Kind, MAX_OPS, Op, Precondition, Remove, RenameMode, Seq, SetAttrs, Timestamp, VersionId,
 };
 use crate::path::{Name, TreePath};
 
@@ -93,6 +95,8 @@ struct Planner<'a, F: ?Sized, P: ?Sized> {
     past_names: HashMap<Ino, u64>,
     /// Nodes whose content or attributes differ from the past.
     differing: HashSet<Ino>,
+    /// Past files whose content is no longer stored.
+    gone: HashSet<Ino>,
     /// Names that the plan has freed.
     freed: HashSet<Key>,
     /// Past directories that one copy brings back, with everything below them.
@@ -119,6 +123,8 @@ impl<'a, F: FileSystem + ?Sized, P: FileSystem + ?Sized> Planner<'a, F, P> {
             restored: 0,
             removed: 0,
             unchanged: 0,
+            gone: 0,
+            gone_paths: Vec::new(),
             created: false,
             ops: Vec::new(),
             preconditions: Vec::new(),
@@ -139,6 +145,7 @@ impl<'a, F: FileSystem + ?Sized, P: FileSystem + ?Sized> Planner<'a, F, P> {
             holders: HashMap::new(),
             past_names: HashMap::new(),
             differing: HashSet::new(),
+            gone: HashSet::new(),
             freed: HashSet::new(),
             copied: HashSet::new(),
             touched: HashSet::new(),
@@ -151,56 +158,9 @@ impl<'a, F: FileSystem + ?Sized, P: FileSystem + ?Sized> Planner<'a, F, P> {
         }
     }
 
-    /// Plans the restore of anything but a directory that still is one.
-    async fn single(&mut self, then: &Entry, there: Option<Entry>) -> Result<()> {
-        self.plan.created = there.is_none();
-        if let Some(there) = there {
-            let shared = there.nlink > 1;
-            let same = then.ino == there.ino || fits(then, &there);
-            let difference = match same {
-                true => {
-                    let found = state::compare(self.past, self.fs, self.top, then, &there, self.now).await?;
-                    self.to_restore(found)
-                }
-                false => Difference::Content,
-            };
-            if same && difference == Difference::None {
-                self.plan.unchanged = 1;
-                return Ok(());
-            }
-            self.versions.insert(self.top.clone(), there.version);
-            // A node with names elsewhere stays as it is; this name gets a node of its own.
-            if same && !shared {
-                self.change(self.top, there.ino, difference);
-                self.plan.restored = 1;
-                return Ok(());
-            }
-            let at = At::Path(self.top.clone());
-            self.plan.ops.push(Op::Remove { at, what: Remove::Tree, missing_ok: false });
-            self.note(self.top, RestoreAction::Removed);
-            self.plan.removed = 1;
-        } else {
-            self.plan.preconditions.push((At::Path(self.top.clone()), Precondition::Absent));
-        }
-        // With parents: a directory above may have been removed as well.
-        self.plan.ops.push(self.copy(self.top, true));
-        self.note(self.top, RestoreAction::Created);
-        self.plan.restored = 1;
-        // The copy restores everything below; here it is only counted.
-        let mut page = WalkPage { limit: MAX_PAGE, ..WalkPage::default() };
-        let mut more = then.kind == Kind::Directory;
-        while more {
-            let walk = self.past.walk(&At::Path(self.top.clone()), &page).await?;
-            self.plan.restored += walk.items.len() as u64;
-            page.after = walk.items.last().map(|item| item.path.clone());
-            more = walk.more;
-        }
-        Ok(())
-    }
-
     /// Plans the restore of a directory that still is one.
     async fn directory(&mut self, then: &Entry, there: &Entry) -> Result<()> {
-        let mut diff = diff(self.past, self.fs, self.top, then.ino, there.ino).await?;
+        let mut diff = diff(self.past, self.fs, self.top, then.ino, Some(there.ino)).await?;
         self.top_ino = there.ino;
         // The path may lead to another directory now, which takes the place of the past one.
         self.holders.insert(then.ino, Holder::Node(there.ino));
@@ -210,40 +170,54 @@ impl<'a, F: FileSystem + ?Sized, P: FileSystem + ?Sized> Planner<'a, F, P> {
         self.dirs = std::mem::take(&mut diff.dirs);
         self.plan.unchanged = diff.unchanged;
         let (shared, changed) = self.judge(&mut diff).await?;
+        self.find_gone(&diff.past).await?;
         self.index(&diff, &shared);
         // `judge` adds names at the end.
         diff.past.sort_by(|a, b| order(&a.path).cmp(&order(&b.path)));
-        let below = children(&diff.past);
-        for item in &diff.past {
-            // Directories before their entries, see the module.
-            self.restore_name(item, &diff.past, &below).await?;
-            if self.plan.ops.len() > MAX_OPS {
-                return Err(too_much(self.top));
-            }
-        }
+        self.restore_names(&diff.past).await?;
         self.remove_rest();
         for (path, ino, difference) in changed {
             self.change(&path, ino, difference);
         }
-        // Last, because each operation before sets the times of the directories that it changes names in.
-        let (mut directories, mut new) = (vec![(self.top.clone(), then, Some(there.ino))], Vec::new());
+        self.directory_states(then, Some(there.ino), &diff)
+    }
+
+    /// Plans the past names, which are in the order of a walk: directories before their entries, see the
+    /// module.
+    async fn restore_names(&mut self, past: &[Item]) -> Result<()> {
+        let below = children(past);
+        for item in past {
+            self.restore_name(item, past, &below).await?;
+            if self.plan.ops.len() > MAX_OPS {
+                return Err(too_much(self.top));
+            }
+        }
+        Ok(())
+    }
+
+    /// Plans attributes and times of directories: last, because each operation before sets the times of the
+    /// directories that it changes names in. `there` is the directory that is restored, if it exists now.
+    fn directory_states(&mut self, then: &Entry, there: Option<Ino>, diff: &Diff) -> Result<()> {
+        let (mut directories, mut new) = (Vec::new(), Vec::new());
+        match there {
+            Some(ino) => directories.push((self.top.clone(), then, ino)),
+            None => new.push((self.top.clone(), then.mtime)),
+        }
         directories.extend(
             diff.changed
                 .iter()
                 .filter(|(past, _)| past.is_dir())
-                .map(|(past, now)| (past.path.clone(), &*past.entry, Some(now.ino()))),
+                .map(|(past, now)| (past.path.clone(), &*past.entry, now.ino())),
         );
         for item in diff.past.iter().filter(|item| item.is_dir() && !self.copied.contains(&item.ino())) {
             match self.holders.get(&item.ino()) {
-                Some(Holder::Node(ino)) => directories.push((item.path.clone(), &item.entry, Some(*ino))),
+                Some(Holder::Node(ino)) => directories.push((item.path.clone(), &*item.entry, *ino)),
                 Some(Holder::New(_)) => new.push((item.path.clone(), item.entry.mtime)),
                 None => {}
             }
         }
         for (path, then, ino) in directories {
-            if let Some(ino) = ino {
-                self.directory_state(&path, then, ino);
-            }
+            self.directory_state(&path, then, ino);
         }
         // Directories that did not differ, until a name in them had to get a node of its own.
         let mut same: Vec<Ino> =
@@ -282,10 +256,15 @@ impl<'a, F: FileSystem + ?Sized, P: FileSystem + ?Sized> Planner<'a, F, P> {
                 continue;
             }
             let found = state::compare(self.past, self.fs, &item.path, &item.entry, now, self.now).await?;
-            let difference = self.to_restore(found);
-            if difference == Difference::None {
-                continue;
-            }
+            let difference = match self.to_restore(found) {
+                Difference::None => continue,
+                // It keeps its content and attributes, but not a wrong name.
+                Difference::Gone => {
+                    self.gone.insert(item.ino());
+                    continue;
+                }
+                difference => difference,
+            };
             let inside = diff.inside.get(&item.ino()).map_or(1, |(count, _)| *count);
             // It has names outside, under which it must not change.
             if now.nlink > inside {
@@ -303,9 +282,12 @@ impl<'a, F: FileSystem + ?Sized, P: FileSystem + ?Sized> Planner<'a, F, P> {
                 diff.past.push(past);
                 continue;
             }
-            let differs = self.differing.contains(&past.ino());
+            let (differs, gone) = (self.differing.contains(&past.ino()), self.gone.contains(&past.ino()));
             self.plan.restored += u64::from(differs);
-            self.plan.unchanged += u64::from(!differs);
+            self.plan.unchanged += u64::from(!differs && !gone);
+            if gone {
+                self.note_gone(&past.path);
+            }
             diff.changed.push((past, now));
         }
         Ok((shared, changed))
@@ -349,6 +331,13 @@ impl<'a, F: FileSystem + ?Sized, P: FileSystem + ?Sized> Planner<'a, F, P> {
         };
         let key = dir.map(|dir| (dir, item.key.1.clone()));
         let there = key.as_ref().and_then(|key| self.names.get(key)).map(|(ino, _)| *ino);
+        if self.gone.contains(&item.ino()) {
+            self.note_gone(&item.path);
+            if !self.wanted.contains(&item.ino()) {
+                self.leave(key.as_ref().zip(there));
+                return Ok(());
+            }
+        }
         let known = self.holders.get(&item.ino()).cloned();
         let holder = match (&known, there) {
             (Some(holder), _) => holder.clone(),
@@ -368,7 +357,7 @@ impl<'a, F: FileSystem + ?Sized, P: FileSystem + ?Sized> Planner<'a, F, P> {
             self.held.insert(*ino);
             let differs = self.differing.contains(ino);
             self.plan.restored += u64::from(differs);
-            self.plan.unchanged += u64::from(!differs);
+            self.plan.unchanged += u64::from(!differs && !self.gone.contains(ino));
             return Ok(());
         }
         match (&key, there) {
@@ -392,7 +381,7 @@ impl<'a, F: FileSystem + ?Sized, P: FileSystem + ?Sized> Planner<'a, F, P> {
             }
             Holder::New(_) => {
                 // One copy restores a directory if nothing below it exists any more.
-                if !item.is_dir() || self.is_gone(item, all, below) {
+                if !item.is_dir() || self.is_removed(item, all, below) {
                     self.plan.ops.push(self.copy(&item.path, false));
                     if item.is_dir() {
                         self.copied.insert(item.ino());
@@ -534,12 +523,14 @@ impl<'a, F: FileSystem + ?Sized, P: FileSystem + ?Sized> Planner<'a, F, P> {
     }
 
     /// Returns true if a past directory was removed with everything below it, so that one copy restores it.
-    fn is_gone(&self, item: &Item, all: &[Item], below: &HashMap<Ino, Vec<usize>>) -> bool {
+    fn is_removed(&self, item: &Item, all: &[Item], below: &HashMap<Ino, Vec<usize>>) -> bool {
         let mut names: HashMap<Ino, u64> = HashMap::new();
         let mut todo = vec![item.ino()];
         while let Some(dir) = todo.pop() {
             for item in below.get(&dir).into_iter().flatten().map(|index| &all[*index]) {
-                if self.wanted.contains(&item.ino()) || self.holders.contains_key(&item.ino()) {
+                let ino = item.ino();
+                // A copy fails for content that is no longer stored.
+                if self.wanted.contains(&ino) || self.holders.contains_key(&ino) || self.gone.contains(&ino) {
                     return false;
                 }
                 if item.is_dir() {
@@ -576,7 +567,7 @@ impl<'a, F: FileSystem + ?Sized, P: FileSystem + ?Sized> Planner<'a, F, P> {
     fn change(&mut self, path: &TreePath, ino: Ino, difference: Difference) {
         self.hold_node(ino);
         let op = match difference {
-            Difference::None => return,
+            Difference::None | Difference::Gone => return,
             Difference::Attributes(attrs) => Op::SetAttrs { at: At::Node(ino), attrs: *attrs },
             // A copy over the file keeps its node, and takes the content by reference.
             Difference::Content => self.copy(path, false),
@@ -675,6 +666,9 @@ impl<'a, F: FileSystem + ?Sized, P: FileSystem + ?Sized> Planner<'a, F, P> {
         if self.plan.preconditions.len() > MAX_OPS {
             return Err(too_much(self.top));
         }
+        self.plan.gone = self.plan.gone_paths.len() as u64;
+        self.plan.gone_paths.sort_unstable();
+        self.plan.gone_paths.truncate(MAX_GONE_PATHS);
         Ok(self.plan)
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::compute::{go_on, working};
-use crate::error::Result;
+use crate::error::{ErrorKind, Result};
 use crate::fs::FileSystem;
 use crate::model::{At, Attributes, ByteRange, Entry, HistoryPage, Kind, Seq, SetAttrs, Timestamp};
 use crate::path::TreePath;
@@ -15,6 +15,9 @@ pub const MAX_COMPARED: u64 = 64 << 20;
 /// Bytes compared at a time: the largest extent.
 const STEP: u64 = 1 << 20;
 
+/// Range without bytes: the read of it fails if the content is no longer stored.
+pub(super) const NO_BYTES: ByteRange = ByteRange { offset: 0, length: 0 };
+
 /// Difference between a node and its past state.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Difference {
@@ -23,6 +26,8 @@ pub(super) enum Difference {
     Attributes(Box<SetAttrs>),
     /// Content, perhaps also attributes.
     Content,
+    /// Content, of which the past one is no longer stored.
+    Gone,
 }
 
 /// Returns true for a root that nobody has created and that a view shows as an empty directory, such as that
@@ -54,6 +59,10 @@ where
     let expires_at = then.expires_at.filter(|at| *at > time);
     let attributes = difference(then, now, expires_at);
     if then.kind == Kind::File && then.etag != now.etag {
+        match check_stored(past, path).await {
+            Err(error) if error.is(ErrorKind::Gone) => return Ok(Difference::Gone),
+            stored => stored?,
+        }
         // A write sets the time, so another version with the same time mostly has the same content, from an
         // earlier restore. Otherwise reading it costs more than the commit that it may save.
         let unlike = attributes.is_some() || then.size != now.size || now.size > MAX_COMPARED;
@@ -62,6 +71,11 @@ where
         }
     }
     Ok(attributes.map_or(Difference::None, |attrs| Difference::Attributes(Box::new(attrs))))
+}
+
+/// Fails with `Gone` if the content of a past file is no longer stored.
+pub(super) async fn check_stored<P: FileSystem + ?Sized>(past: &P, path: &TreePath) -> Result<()> {
+    past.read(&At::Path(path.clone()), NO_BYTES).await.map(drop)
 }
 
 async fn same_content<P, F>(past: &P, fs: &F, path: &TreePath, now: &Entry) -> Result<bool>

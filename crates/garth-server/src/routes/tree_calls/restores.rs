@@ -99,6 +99,11 @@ pub(in crate::routes) struct PlannedRestore<'a> {
     removed: u64,
     /// Number of names that would stay as they are.
     unchanged: u64,
+    /// Number of names whose files would be left as they are, or missing, because the content that they had
+    /// is no longer stored.
+    gone: u64,
+    /// First 20 of these names.
+    gone_paths: &'a [TreePath],
     /// First changes that a dry run found.
     changes: Vec<PlannedChange<'a>>,
     /// True if there are more changes.
@@ -128,6 +133,8 @@ impl<'a> PlannedRestore<'a> {
             restored: plan.restored,
             removed: plan.removed,
             unchanged: plan.unchanged,
+            gone: plan.gone,
+            gone_paths: &plan.gone_paths,
             changes: plan.changes.iter().take(MAX_CHANGES).map(PlannedChange::of).collect(),
             has_more: plan.changes.len() > MAX_CHANGES,
         }

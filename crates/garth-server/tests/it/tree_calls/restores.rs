@@ -42,6 +42,7 @@ fn restores_equal_those_of_the_library() {
             "ok": true, "path": at, "at": counts.at, "version": version, "created": counts.created,
             "seq": commit.map(|commit| commit.seq), "time": commit.map(|commit| commit.time),
             "restored": counts.restored, "removed": counts.removed, "unchanged": counts.unchanged,
+            "gone": 0, "gone_paths": [],
         });
         assert_eq!(done, expected);
         let [ours, theirs] = [&world, &other].map(|world| world.ok("walk", &json!({"entries": true})));
@@ -90,8 +91,8 @@ fn dry_run_lists_changes_and_makes_none() {
     });
     let expected = json!({
         "ok": true, "dry": true, "path": "/notes", "at": due.at, "created": false, "restored": due.restored,
-        "removed": due.removed, "unchanged": due.unchanged, "changes": changes.collect::<Vec<_>>(),
-        "has_more": false,
+        "removed": due.removed, "unchanged": due.unchanged, "gone": 0, "gone_paths": [],
+        "changes": changes.collect::<Vec<_>>(), "has_more": false,
     });
     assert_eq!(planned, expected);
     assert!(due.changes.len() > 2, "{:?}", due.changes);
