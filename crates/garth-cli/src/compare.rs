@@ -109,7 +109,11 @@ fn print_content(
         let binary = *content == ContentDifference::Binary;
         json["binary"] = binary.into();
         json["diff"] = Value::Null;
-        let what = if binary { "binary files differ" } else { "files too long to compare by line differ" };
+        let what = match content {
+            ContentDifference::Binary => "binary files differ",
+            ContentDifference::Gone => "files differ, and the content of one is no longer stored",
+            _ => "files too long to compare by line differ",
+        };
         return app.out.item(&json, format_args!("{what}: {path}"));
     };
     json["binary"] = false.into();

@@ -12,7 +12,8 @@ use garth_engine::path::TreePath;
 /// Opens a version of a file. A tree without versions opens the file as long as it has this version.
 ///
 /// # Errors
-/// `Conflict` if the file has another version or was removed, and this version cannot be read any more.
+/// `Conflict` if the file has another version or was removed, and this version cannot be read any more; `Gone`
+/// if it has this version, whose content is no longer stored.
 pub(super) async fn open_version(
     fs: &dyn FileSystem,
     path: &TreePath,
@@ -21,7 +22,12 @@ pub(super) async fn open_version(
     let changed = || Error::at(ErrorKind::Conflict, path, "changed while it was read; read it again");
     match fs.open_version(version).await {
         Err(error) if error.is(ErrorKind::Unsupported) => {}
-        Err(error) if error.is(ErrorKind::NotFound) || error.is(ErrorKind::Gone) => return Err(changed()),
+        Err(error) if error.is(ErrorKind::NotFound) => return Err(changed()),
+        Err(error) if error.is(ErrorKind::Gone) => {
+            let there = fs.stat(&At::from(path)).await;
+            let is_shown = there.is_ok_and(|entry| entry.version == version);
+            return Err(if is_shown { error } else { changed() });
+        }
         file => return file,
     }
     let at = At::from(path);

@@ -13,6 +13,8 @@ use garth_agent::memory::{
 use garth_engine::engine::memory::MemoryFs;
 use garth_engine::env::ManualClock;
 use garth_engine::model::{Batch, Op, Seq, Timestamp, WalkPage};
+use garth_engine::rule::PathPattern;
+use garth_engine::rule::retention::{ContentLimit, Retention};
 use garth_engine::{Env, FileSystem, FileSystemExt, TreePath};
 
 use super::memories_set::{coffee, edge, engines, memories, uri};
@@ -547,6 +549,22 @@ async fn removing_a_moved_memory_reports_both_uris_deleted() {
         assert_eq!(event.event_type, EventType::DeleteContext, "{path}");
         assert_eq!(event.next_attempt_at, Some(lease.clone()), "{path}");
     }
+}
+
+#[tokio::test]
+async fn removed_memory_is_reported_without_its_events() {
+    let (env, clock) = Env::manual(Timestamp(1_700_000_000_000_000_000));
+    let fs = MemoryFs::new(env.clone(), garth_agent::registry());
+    let memories = Memories::new(&fs, "default").env(env.clone());
+    let mut follow = Follow::since(Seq(0));
+    memories.put(&coffee(), &Put::new("Black.")).await.unwrap();
+    fs.commit(Batch::new([Op::remove_tree(coffee().dir())])).await.unwrap();
+    let pattern = PathPattern::parse("/**/.outbox/**").unwrap();
+    let content = vec![ContentLimit { pattern, keep: Duration::ZERO }];
+    fs.set_retention(Retention { content, ..Retention::default() }).unwrap();
+    fs.collect_now();
+    let told = followed(&mut follow, &fs, &env, &clock, 3).await;
+    assert_eq!(told, ["deleted /users/alice/memories/preferences/coffee"]);
 }
 
 #[tokio::test]

@@ -51,6 +51,22 @@ fn old_content_of_a_class_ends() {
 }
 
 #[test]
+fn patches_name_files_whose_content_is_gone() {
+    let garth = Garth::new();
+    garth.ok(&["retention", "class", "/logs/*.tmp", "--keep", "off"]);
+    garth.write("/logs/a.tmp", "one");
+    garth.write("/logs/a.tmp", "two");
+    let seq = garth.seq().to_string();
+    garth.write("/logs/a.tmp", "three");
+    garth.ok(&["gc"]);
+    let due = "files differ, and the content of one is no longer stored: /logs/a.tmp";
+    for args in [&["show", &seq][..], &["diff", "/logs", "--from", &seq]] {
+        let said = garth.ok(args);
+        assert!(said.contains(due), "{args:?}: {said}");
+    }
+}
+
+#[test]
 fn restore_of_a_directory_lists_gone_files() {
     let garth = Garth::new();
     garth.ok(&["retention", "class", "/logs/*.tmp", "--keep", "off"]);

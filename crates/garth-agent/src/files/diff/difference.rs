@@ -9,7 +9,7 @@ use crate::boxed;
 use crate::files::limits::Budget;
 use crate::files::open_version::open_version;
 use garth_engine::compute::{go_on, working};
-use garth_engine::error::Result;
+use garth_engine::error::{ErrorKind, Result};
 use garth_engine::model::Kind;
 use garth_engine::path::TreePath;
 
@@ -82,6 +82,8 @@ pub enum ContentDifference {
     /// One of them is longer than [`Diff::max_text`](super::Diff::max_text), or has more lines than
     /// [`Diff::max_lines`](super::Diff::max_lines).
     TooLong,
+    /// One of them is no longer stored, because the retention of its path class keeps less.
+    Gone,
 }
 
 /// Result of comparing the bytes of two files.
@@ -133,8 +135,13 @@ impl Side<'_> {
         if old.size != new.size {
             return Ok(Compared::Different);
         }
-        let a = open_version(self.fs, &self.path, old.version).await?;
-        let b = open_version(to.fs, &to.path, new.version).await?;
+        let a = open_version(self.fs, &self.path, old.version).await;
+        let b = open_version(to.fs, &to.path, new.version).await;
+        let is_gone = |side: &Result<_>| side.as_ref().is_err_and(|error| error.is(ErrorKind::Gone));
+        if is_gone(&a) || is_gone(&b) {
+            return Ok(Compared::Different);
+        }
+        let (a, b) = (a?, b?);
         let mut offset = offset;
         loop {
             go_on()?;
@@ -202,6 +209,7 @@ impl Side<'_> {
             (Content::Text(old), Content::Text(new)) => (old, new),
             (Content::Binary, _) | (_, Content::Binary) => return Ok(ContentDifference::Binary),
             (Content::Long, _) | (_, Content::Long) => return Ok(ContentDifference::TooLong),
+            (Content::Gone, _) | (_, Content::Gone) => return Ok(ContentDifference::Gone),
         };
         let difference = TextDifference::of(&old, &new)?;
         let (added, removed) = difference.counts();

@@ -6,7 +6,7 @@ use super::hunks::Text;
 use crate::files::limits::Budget;
 use crate::files::open_version::open_version;
 use garth_engine::compute::{go_on, working};
-use garth_engine::error::{OptionalExt as _, Result};
+use garth_engine::error::{ErrorKind, OptionalExt as _, Result};
 use garth_engine::fs::FileSystem;
 use garth_engine::fs::resolve::{self, Follow};
 use garth_engine::model::{At, ByteRange, Entry, Kind, Seq};
@@ -27,6 +27,7 @@ pub(super) enum Content {
     Text(Text),
     Binary,
     Long,
+    Gone,
 }
 
 impl<'a> Side<'a> {
@@ -90,7 +91,10 @@ impl<'a> Side<'a> {
         if entry.size > longest {
             return Ok(Content::Long);
         }
-        let file = open_version(self.fs, &self.path, entry.version).await?;
+        let file = match open_version(self.fs, &self.path, entry.version).await {
+            Err(error) if error.is(ErrorKind::Gone) => return Ok(Content::Gone),
+            file => file?,
+        };
         let mut content = Vec::new();
         // In a tree without versions a file that grows meanwhile is not read further.
         let mut parts = std::pin::pin!(file.stream(ByteRange { offset: 0, length: entry.size }));

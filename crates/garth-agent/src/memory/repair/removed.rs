@@ -129,7 +129,12 @@ impl Memories<'_> {
         let mut events = Vec::new();
         for item in listing.items.iter().filter(|item| item.name.as_str().ends_with(".json")) {
             let path = TreePath::from_row(outbox.key(), item.name.as_str());
-            let [file] = read_all(&**past, std::array::from_ref(&path)).await?;
+            let file = match read_all(&**past, std::array::from_ref(&path)).await {
+                Ok([file]) => file,
+                // The retention of its path class has ended its content.
+                Err(error) if error.is(ErrorKind::Gone) => None,
+                Err(error) => return Err(error),
+            };
             let event = file.and_then(|file| Event::parse(file.bytes.as_ref()?).ok());
             let speaks = |event: &Event| event.check(&self.account, path.name(), Some(uri)).is_ok();
             events.extend(event.filter(speaks));

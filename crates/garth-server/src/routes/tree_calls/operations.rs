@@ -211,7 +211,8 @@ pub(in crate::routes) struct FoundDifference<'a> {
     kinds: [Option<Kind>; 2],
     /// Attributes that differ.
     attributes: &'a [&'static str],
-    /// `lines`, `binary` or `too_long`; `null` if the content does not differ.
+    /// `lines`, `binary`, `too_long`, or `gone` for content that is no longer stored; `null` if the content does
+    /// not differ.
     content: Option<&'static str>,
     #[serde(flatten)]
     lines: Option<FoundLines<'a>>,
@@ -235,6 +236,7 @@ impl<'a> FoundDifference<'a> {
         let (content, lines) = match &difference.content {
             None => (None, None),
             Some(ContentDifference::Binary) => (Some("binary"), None),
+            Some(ContentDifference::Gone) => (Some("gone"), None),
             Some(ContentDifference::Lines { added, removed, hunks, more }) => {
                 let lines = FoundLines { added: *added, removed: *removed, hunks, more: *more };
                 (Some("lines"), Some(lines))
