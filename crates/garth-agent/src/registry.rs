@@ -1,6 +1,8 @@
-//! Rules, projections and search exclusions that every tree of agents has, to be registered with the engine.
-//! The engine applies them in each commit, so that no interface can bypass them.
+//! Rules, projections and search exclusions that every tree of agents has, and the content limits that a new
+//! one begins with, to be registered with the engine. The engine applies them in each commit, so that no
+//! interface can bypass them.
 
+mod content_limits;
 pub mod fragments;
 mod naming;
 pub mod projections;
@@ -29,6 +31,7 @@ pub fn registry() -> Registry {
         Registry::new(VERSION, rules(), projections::all(), searchable::searchable)
             .withholding(searchable::withheld)
             .naming_by(naming::naming)
+            .limiting_content(content_limits::content_limits())
     });
     REGISTRY.clone()
 }

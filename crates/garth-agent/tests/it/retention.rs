@@ -69,7 +69,7 @@ async fn replay_needs_no_content_that_classes_end() {
     let then = Moment::Seq(account.head().await.unwrap().seq);
     say("And part 2?").await;
     sessions.pack("default", &budget(1000)).await.unwrap();
-    assert_eq!(account.gc(Duration::ZERO).await.unwrap().contents, 0, "nothing ends unless it is set");
+    assert_eq!(account.gc(Duration::ZERO).await.unwrap().contents, 0, "kept for a day");
     let off = |file: &str| {
         let pattern = PathPattern::parse(&format!("/users/*/agents/*/session/*/{file}")).unwrap();
         ContentLimit { pattern, keep: Duration::ZERO }

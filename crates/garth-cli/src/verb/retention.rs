@@ -25,7 +25,8 @@ const MIN_COMMITS: u64 = 1000;
 /// Show and set how much of its past the account keeps, and how much it stores
 ///
 /// Without limits, every version of every file stays. With them, `garth gc` removes older versions for good;
-/// the oldest state that stays is complete. Snapshots and overlays keep the states that they show.
+/// the oldest state that stays is complete. Snapshots and overlays keep the states that they show. A new
+/// account begins with limits on the old content of outboxes and some files of sessions.
 ///
 /// With --json, prints one object: age_seconds, commits, max_stored (null if not limited), content (pattern
 /// and keep_seconds of each path class), oldest (the first commit whose state is readable; 0 if all are),

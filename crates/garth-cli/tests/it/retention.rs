@@ -1,13 +1,39 @@
 //! `garth retention`, `garth usage`, and an account that is full.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::garth::{Garth, text};
+
+/// Returns the path classes that a new account begins with.
+fn default_classes() -> Value {
+    let session = |file: &str| {
+        let pattern = format!("/users/*/agents/*/session/*/{file}");
+        json!({"pattern": pattern, "keep_seconds": 86_400})
+    };
+    json!([
+        {"pattern": "/**/.outbox/**", "keep_seconds": 86_400},
+        {"pattern": "/.outbox/**", "keep_seconds": 0},
+        session("context/dedup/index.jsonl"),
+        session("context/pack.md"),
+        session("latest.md"),
+    ])
+}
+
+#[test]
+fn new_account_begins_with_default_classes() {
+    let garth = Garth::new();
+    let mut state = garth.json(&["retention"]);
+    assert_eq!(state["content"], default_classes());
+    for class in default_classes().as_array().unwrap() {
+        state = garth.json(&["retention", "rm", class["pattern"].as_str().unwrap()]);
+    }
+    assert_eq!((&state["content"], &garth.json(&["retention"])["content"]), (&json!([]), &json!([])));
+}
 
 #[test]
 fn limits_that_are_not_given_stay() {
     let garth = Garth::new();
-    let none = json!({"age_seconds": null, "commits": null, "max_stored": null, "content": [],
+    let none = json!({"age_seconds": null, "commits": null, "max_stored": null, "content": default_classes(),
         "oldest": 0, "oldest_time": null, "folded": 0, "held_by": null});
     assert_eq!(garth.json(&["retention"]), none);
     assert!(garth.ok(&["retention"]).contains("age         no limit\n"));
@@ -32,10 +58,14 @@ fn old_content_of_a_class_ends() {
     garth.ok(&["retention", "class", "/logs/**", "--keep", "1d"]);
     garth.ok(&["retention", "set", "--commits", "5000"]);
     let set = garth.json(&["retention", "class", "logs/**", "--keep", "off"]);
-    assert_eq!(set["content"], json!([{"pattern": "/logs/**", "keep_seconds": 0}]), "replaced");
+    let of_logs = |state: &Value| -> Vec<Value> {
+        let classes = state["content"].as_array().unwrap().iter();
+        classes.filter(|class| class["pattern"] == "/logs/**").cloned().collect()
+    };
+    assert_eq!(of_logs(&set), [json!({"pattern": "/logs/**", "keep_seconds": 0})], "replaced");
     assert_eq!(set["commits"], 5000);
     let shown = garth.ok(&["retention"]);
-    assert_eq!(shown.matches("\ncontent     ").count(), 1, "{shown}");
+    assert_eq!(shown.matches("  /logs/**").count(), 1, "{shown}");
     assert!(shown.contains("\ncontent     off  /logs/**"), "{shown}");
     let first = garth.write("/logs/a", "one");
     garth.write("/logs/a", "two");
@@ -43,7 +73,7 @@ fn old_content_of_a_class_ends() {
     garth.ok(&["gc"]);
     assert!(garth.fails(3, &["cat", "/logs/a", "--at", &first]).contains("path class"));
     assert_eq!(garth.ok(&["cat", "/logs/a"]), "two");
-    assert_eq!(garth.json(&["retention", "rm", "/logs/**"])["content"], json!([]));
+    assert_eq!(garth.json(&["retention", "rm", "/logs/**"])["content"], default_classes());
     garth.fails(3, &["retention", "rm", "/logs/**"]);
     garth.fails(2, &["retention", "class", "/logs/**"]);
     garth.fails(2, &["retention", "class", "/logs/**", "--keep", "soon"]);

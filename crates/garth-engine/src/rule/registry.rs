@@ -1,9 +1,10 @@
-//! The set of rules and projections that every tree of a data folder has. The layer above the engine
-//! registers it when a folder is opened, so that the engine knows no feature of that layer.
+//! The set of rules and projections that every tree of a data folder has, and the content limits that a new
+//! one begins with. The layer above the engine registers it when a folder is opened, so that the engine knows no feature of that layer.
 
 use std::sync::Arc;
 
 use super::projection::ContentProjection;
+use super::retention::ContentLimit;
 use super::{PathPattern, Rule, Rules};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{Projection, Within};
@@ -27,6 +28,7 @@ struct Set {
     searchable: fn(&TreePath) -> Searchable,
     withheld: fn(&TreePath) -> Option<WithheldLines>,
     naming: fn(&TreePath) -> Naming,
+    content_limits: Vec<ContentLimit>,
 }
 
 /// Names in the path of a file that say what the file is about: by default its own, without extension, and
@@ -95,6 +97,7 @@ impl Registry {
             searchable,
             withheld: |_| None,
             naming: |_| Naming::default(),
+            content_limits: Vec::new(),
         }))
     }
 
@@ -110,6 +113,14 @@ impl Registry {
     pub fn naming_by(self, naming: fn(&TreePath) -> Naming) -> Self {
         let set = Arc::unwrap_or_clone(self.0);
         Self(Arc::new(Set { naming, ..set }))
+    }
+
+    /// Sets the content limits that a new tree begins with. They are written into its retention, which
+    /// operators change: limits that are set here later reach no existing tree, so the version stays.
+    #[must_use]
+    pub fn limiting_content(self, content_limits: Vec<ContentLimit>) -> Self {
+        let set = Arc::unwrap_or_clone(self.0);
+        Self(Arc::new(Set { content_limits, ..set }))
     }
 
     /// Adds a projection, for tests: the version stays.
@@ -129,6 +140,11 @@ impl Registry {
     /// Returns the rules that every tree has.
     pub fn rules(&self) -> &Rules {
         &self.0.rules
+    }
+
+    /// Returns the content limits that a new tree begins with.
+    pub fn content_limits(&self) -> &[ContentLimit] {
+        &self.0.content_limits
     }
 
     /// Returns the projections of content.

@@ -166,7 +166,9 @@ fn retention_is_set_as_a_whole() {
     let get = || call(&server, "retention/get", &json!({}));
     let nothing = json!({"ok": true, "age_seconds": null, "commits": null, "max_stored": null, "content": [],
         "oldest": 0, "oldest_time": null, "folded": 0, "held_by": null});
-    assert_eq!(get(), nothing);
+    let first = get();
+    assert_eq!(first["content"].as_array().unwrap().len(), 5, "default classes: {first}");
+    assert_eq!(call(&server, "retention/set", &json!({})), nothing, "they are removed like others");
     let content = json!([{"pattern": "/logs/**", "keep_seconds": 86_400}]);
     let set =
         json!({"age_seconds": 604_800, "commits": 1_000_000, "max_stored": 1_u64 << 40, "content": content});

@@ -226,8 +226,8 @@ impl State {
         versions.push(Seq(0), root);
         Self {
             rules: registry.rules().clone(),
+            retention: Retention { content: registry.content_limits().to_vec(), ..Retention::default() },
             registry,
-            retention: Retention::default(),
             oldest: Seq(0),
             content_gone: BTreeMap::new(),
             searched: BTreeMap::new(),

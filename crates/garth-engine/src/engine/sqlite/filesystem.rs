@@ -102,7 +102,7 @@ impl SqliteFs {
         let lock = WriterLock::new(folder);
         let pool = ConnPool::new(schema::database(folder), runtime.conns());
         let packs = Packs::new(folder, runtime.conns());
-        schema::make_ready(folder, &pool, &lock, runtime, registry.version())?;
+        schema::make_ready(folder, &pool, &lock, runtime, &registry)?;
         projections::rebuild::make_ready(folder, &pool, &packs, &lock, &registry)?;
         // The files are open only together with a connection that writes, which counts for them in the
         // budget.

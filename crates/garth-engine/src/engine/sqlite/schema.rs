@@ -5,10 +5,12 @@ pub(crate) mod interval;
 
 use std::path::Path;
 
-use rusqlite::Connection;
+use rusqlite::{Connection, params};
 
 use crate::error::Result;
 use crate::model::Ino;
+use crate::rule::Registry;
+use crate::rule::retention::ContentLimit;
 use crate::runtime::Runtime;
 use crate::runtime::disk::{failed, sync_dir};
 use crate::runtime::fault_injection::Fault;
@@ -33,13 +35,20 @@ static FORMAT: Format = Format {
     scripts: &[FORMAT_1, FORMAT_2, FORMAT_3, FORMAT_4, FORMAT_5, FORMAT_6, FORMAT_7, FORMAT_8, FORMAT_9],
 };
 
-/// Writes the rows of a new database. `projections` is the version of the set of projections: its keys are
-/// complete, because no node has any.
-fn initialise(conn: &Connection, projections: u64) -> DbResult<()> {
+/// Writes the rows of a new database, with the version of the set of projections, whose keys are complete
+/// because no node has any, and with the content limits that a new tree begins with.
+fn initialise(conn: &Connection, registry: &Registry) -> DbResult<()> {
     // The scripts create these for older files. A new one has no index of format 2.
     conn.execute_batch("DELETE FROM old_index; DROP TABLE old_vocabulary; DROP TABLE passage_text")?;
     first_rows(conn)?;
-    conn.execute("UPDATE head SET projections = ?1", [projections])?;
+    let limits = registry.content_limits();
+    for ContentLimit { pattern, keep } in limits {
+        let sql = "INSERT INTO content_limit (class, keep) VALUES (?1, ?2)";
+        conn.execute(sql, params![pattern.as_str(), keep.as_secs()])?;
+    }
+    // Version 0 of the control data is that of a tree for which nothing was set.
+    let control = u64::from(!limits.is_empty());
+    conn.execute("UPDATE head SET projections = ?1, control = ?2", [registry.version(), control])?;
     Ok(())
 }
 
@@ -388,7 +397,7 @@ CREATE INDEX idempotency_seq ON idempotency (seq);
 pub(crate) fn make_tables(conn: &Connection) {
     interval::register(conn).unwrap();
     FORMAT.scripts.iter().for_each(|script| conn.execute_batch(script).unwrap());
-    initialise(conn, 0).unwrap();
+    initialise(conn, &Registry::empty()).unwrap();
 }
 
 /// Returns the database in an account's folder.
@@ -410,13 +419,12 @@ pub(crate) fn database(folder: &Path) -> Database {
 }
 
 /// Creates the database if it is missing, upgrades an older one, and fails for one of a newer format.
-/// `projections` is the version of the set of projections for a new database.
 pub(crate) fn make_ready(
     folder: &Path,
     pool: &ConnPool,
     lock: &WriterLock,
     runtime: &Runtime,
-    projections: u64,
+    registry: &Registry,
 ) -> Result<()> {
     let database = database(folder);
     // Checked first without the lock, which a read-only folder cannot have. `exists` does not open the file:
@@ -430,7 +438,7 @@ pub(crate) fn make_ready(
         let conn = database.connect_or_create()?;
         if !FORMAT.is_newest(&conn, &database)? {
             let (env, failpoints) = (runtime.env(), runtime.failpoints());
-            FORMAT.bring_forward(&conn, &database, env, failpoints, |conn| initialise(conn, projections))?;
+            FORMAT.bring_forward(&conn, &database, env, failpoints, |conn| initialise(conn, registry))?;
         }
         DbResult::Ok(())
     };

@@ -98,6 +98,25 @@ mod tests {
     }
 
     #[test]
+    fn new_tree_begins_with_limits_of_its_registry() {
+        let folder = tempfile::tempdir().unwrap();
+        let limit = ContentLimit { pattern: PathPattern::parse("/off/**").unwrap(), keep: Duration::ZERO };
+        let registry = Registry::empty().limiting_content(vec![limit.clone()]);
+        let open = || SqliteFs::open(folder.path(), Env::system(), registry.clone()).unwrap();
+        let fs = open();
+        assert_eq!(block_on(fs.retention()).unwrap().set.content, [limit]);
+        let limits = fs.with_view(|view| {
+            let version = head::get(view.conn)?.control;
+            Ok(fs.inner.control.at(view.conn, version)?.limits)
+        });
+        let file = TreePath::parse("/off/a").unwrap();
+        assert_eq!(limits.unwrap().keep_of([&file]), Keep::For(Duration::ZERO), "in force");
+        block_on(fs.set_retention(Retention::default())).unwrap();
+        drop(fs);
+        assert_eq!(block_on(open().retention()).unwrap().set, Retention::default(), "removed for good");
+    }
+
+    #[test]
     fn stricter_limits_search_the_log_again() {
         let folder = tempfile::tempdir().unwrap();
         let registry = crate::rule::sample::registry();
