@@ -3,47 +3,43 @@
 //! One field decides whether a handle shows the present or the past ([`SqliteFs::as_of`]), another which part
 //! of the tree ([`SqliteFs::reach`]).
 
-use std::any::Any;
+mod calls;
+mod open_node;
+mod view_base;
+
 use std::cell::OnceCell;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
-use async_trait::async_trait;
-use bytes::Bytes;
 use futures::channel::oneshot;
 use rusqlite::Connection;
 use tracing::Span;
 
+use self::open_node::Handle;
 use crate::engine::planner::NodeRow;
 use crate::engine::sqlite::chunk_store::Packs;
-use crate::engine::sqlite::commit::staged_upload::SqliteUpload;
 use crate::engine::sqlite::commit::writer::Writer;
 use crate::engine::sqlite::confinement::Reach;
 use crate::engine::sqlite::control::ControlCache;
 use crate::engine::sqlite::open_nodes::OpenNodes;
 use crate::engine::sqlite::open_pasts::{OpenPasts, Past};
 use crate::engine::sqlite::query::gated_facts::GatedFacts;
-use crate::engine::sqlite::query::read_view::{self, ReadView, check_kind};
-use crate::engine::sqlite::tables::{commit_log, content_gone, head, idempotency};
+use crate::engine::sqlite::query::read_view::ReadView;
+use crate::engine::sqlite::tables::head;
 use crate::engine::sqlite::writer_lock::WriterLock;
 use crate::engine::sqlite::{projections, schema};
 use crate::env::Env;
 use crate::error::{Error, ErrorKind, Result};
-use crate::fs::lower::{Lowering, Store, StoreId, StoreLowering};
+use crate::fs::FileSystem;
+use crate::fs::lower::StoreId;
 use crate::fs::store::SYSTEM_MARK;
-use crate::fs::{By, Capabilities, FileSystem, Incoming, OpenFile, OpenNode, Upload, ViewBase};
-use crate::model::{
-    At, Batch, Blame, ByteRange, Changes, ChangesQuery, Commit, CommitId, Confinement, Entry, Fetched,
-    FindAnswer, FindQuery, Head, HistoryPage, Hit, Ino, KeyRecord, KeySpace, Listing, MAX_READ, Moment,
-    NamesPage, Page, SearchAnswer, SearchQuery, Seq, Snapshot, SnapshotsPage, StagedBody, Timestamp, Version,
-    VersionId, Walk, WalkPage, Within, check_items,
-};
+use crate::model::{At, Head, Seq, Timestamp, Within};
 use crate::path::{SYSTEM, TreePath};
 use crate::rule::Registry;
 use crate::runtime::Runtime;
 use crate::runtime::budget::IdleOwner as _;
-use crate::sqlite::patience::{Bound, FILE, Patience, SHORT};
+use crate::sqlite::patience::{Bound, Patience, SHORT};
 use crate::sqlite::{ConnPool, DbResult};
 use crate::threads::turns::Turns;
 
@@ -305,415 +301,6 @@ impl SqliteFs {
         match self.as_of {
             None => Ok(()),
             Some(_) => Err(Error::new(ErrorKind::ReadOnly, "a view of the past cannot be written")),
-        }
-    }
-}
-
-#[async_trait]
-impl FileSystem for SqliteFs {
-    fn capabilities(&self, _at: &TreePath) -> Capabilities {
-        let now = self.as_of.is_none();
-        Capabilities { write: now, search: now, find: now, ..Capabilities::ALL }
-    }
-
-    async fn head(&self) -> Result<Head> {
-        if self.as_of.is_none() {
-            // Without a transaction: one statement sees one state.
-            let row = self.inner.pool.with(head::get)?;
-            return Ok(Head { seq: Seq(row.seq), time: Timestamp(row.time) });
-        }
-        self.reading(&(), |view, ()| {
-            let (seq, time) = match view.as_of {
-                Some(seq) => (seq, commit_log::moment(view.conn, seq)?),
-                None => head::get(view.conn).map(|row| (row.seq, row.time))?,
-            };
-            Ok(Head { seq: Seq(seq), time: Timestamp(time) })
-        })
-        .await
-    }
-
-    async fn stat(&self, at: &At) -> Result<Entry> {
-        if let (At::Path(path), None) = (at, &self.as_of)
-            // Without a transaction: one statement sees one state.
-            && let Some(entry) = self.inner.pool.with(|conn| self.view_on(conn, None)?.entry_now(path))?
-        {
-            return Ok(entry);
-        }
-        self.reading(at, |view, at| view.entry_at(at)).await
-    }
-
-    async fn names(&self, at: &At, page: &NamesPage) -> Result<Listing<TreePath>> {
-        let page = page.clone();
-        self.reading(at, move |view, at| view.names_page(at, &page)).await
-    }
-
-    async fn list(&self, dir: &At, page: &Page) -> Result<Listing> {
-        let page = page.clone();
-        self.reading(dir, move |view, dir| view.list(dir, &page)).await
-    }
-
-    async fn walk(&self, dir: &At, page: &WalkPage) -> Result<Walk> {
-        let page = page.clone();
-        self.reading(dir, move |view, dir| view.walk(dir, &page)).await
-    }
-
-    async fn fetch(&self, at: &At, range: ByteRange) -> Result<(Entry, Bytes)> {
-        if let (At::Path(path), None) = (at, &self.as_of) {
-            // Without a transaction: it takes two statements, as many as reading a small file.
-            let found = self.inner.pool.within(Bound::Steps(SHORT), |conn, patience| {
-                self.view_on(conn, Some(patience))?.fetch_now(path, range)
-            });
-            match found {
-                Ok(None) => {}
-                Ok(Some(found)) => return Ok(found),
-                Err(error) if error.is(ErrorKind::TimedOut) => {
-                    return self.read_long(at.clone(), move |view, at| view.fetch(at, range)).await;
-                }
-                Err(error) => return Err(error),
-            }
-        }
-        self.reading(at, move |view, at| view.fetch_at(at, range)).await
-    }
-
-    async fn fetch_many(&self, items: &[(At, ByteRange)]) -> Result<Fetched> {
-        check_items(items.len())?;
-        let fetch = |view: &ReadView<'_>, items: &Vec<_>| view.fetch_many(items);
-        // A read that is known to be long does not begin on this thread.
-        match items.len() as u64 * FILE > SHORT {
-            true => self.read_long(items.to_vec(), fetch).await,
-            false => self.reading(&items.to_vec(), fetch).await,
-        }
-    }
-
-    async fn read(&self, at: &At, range: ByteRange) -> Result<Bytes> {
-        let read = move |view: &ReadView<'_>, at: &At| {
-            let node = view.at(at)?;
-            view.check_file(&node, at)?;
-            view.read(node.ino, node.size, range).map_err(|error| view.about(error, &node, at))
-        };
-        self.reading(at, read).await
-    }
-
-    async fn hold(&self, at: &At) -> Result<Arc<dyn OpenNode>> {
-        Ok(Arc::new(self.handle(at, |_, _| Ok(()))?))
-    }
-
-    async fn open(&self, at: &At) -> Result<Arc<dyn OpenFile>> {
-        Ok(Arc::new(self.handle(at, |view, node| view.check_file(node, at))?))
-    }
-
-    async fn open_version(&self, version: VersionId) -> Result<Arc<dyn OpenFile>> {
-        let past = self.with_view(|view| {
-            check_kind(view.version_to_open(version)?.kind)?;
-            // The oldest state shows this version if the state of its commit is no longer readable.
-            let seq = version.seq.0.max(view.oldest()?);
-            if content_gone::is_gone(view.conn, version.ino.0, seq, i64::MAX)? {
-                return Err(Error::content_gone().into());
-            }
-            Ok(self.inner.pasts.open(seq, commit_log::moment(view.conn, seq)?, self.now()))
-        })?;
-        let fs = Self { as_of: Some(past), ..self.clone() };
-        Ok(Arc::new(Handle { fs, ino: version.ino.0, held: false }))
-    }
-
-    async fn history(&self, at: &At, page: &HistoryPage) -> Result<Listing<Version>> {
-        let page = page.clone();
-        self.reading(at, move |view, at| view.history(at, &page)).await
-    }
-
-    async fn blame(&self, at: &At, range: ByteRange, limit: usize) -> Result<Blame> {
-        self.reading(at, move |view, at| {
-            read_view::check_limit(limit)?;
-            let node = view.at(at)?;
-            view.check_file(&node, at)?;
-            view.blame(&node, range, limit)
-        })
-        .await
-    }
-
-    async fn changes(&self, query: &ChangesQuery) -> Result<Changes> {
-        let query = query.clone();
-        self.reading(&query, |view, query| view.changes(query)).await
-    }
-
-    async fn wait(&self, since: Seq) -> Result<Head> {
-        if let Some(head) = self.newer(since).await? {
-            return Ok(head);
-        }
-        if self.as_of.is_some() {
-            return Err(Error::new(ErrorKind::Unsupported, "a view of a past view receives no new commits"));
-        }
-        loop {
-            // Registered before the look: a commit in between would wake no one.
-            let woken = self.inner.writer.waiters().join(since, self.runtime());
-            if let Some(head) = self.newer(since).await? {
-                return Ok(head);
-            }
-            woken.await;
-        }
-    }
-
-    async fn as_of(&self, moment: &Moment) -> Result<Arc<dyn FileSystem>> {
-        let past = self.with_view(|view| {
-            let seq = view.seq_of(moment)?;
-            let time = match moment {
-                // A time in the future must not make entries expire early.
-                Moment::Time(time) => time.0.min(view.time),
-                Moment::Seq(_) | Moment::Snapshot(_) => commit_log::moment(view.conn, seq)?,
-            };
-            Ok(self.inner.pasts.open(seq, time, self.now()))
-        })?;
-        Ok(Arc::new(Self { as_of: Some(past), ..self.clone() }))
-    }
-
-    async fn confined(&self, to: &Confinement) -> Result<Arc<dyn FileSystem>> {
-        Ok(Arc::new(Self { reach: Arc::new(self.reach.confined(to)?), ..self.clone() }))
-    }
-
-    async fn snapshots(&self, page: &SnapshotsPage) -> Result<Listing<Snapshot>> {
-        self.reading(page, |view, page| view.snapshots(page)).await
-    }
-
-    async fn search(&self, query: &SearchQuery) -> Result<SearchAnswer> {
-        if self.as_of.is_some() {
-            return Err(Error::new(
-                ErrorKind::Unsupported,
-                "search finds current files only; use grep on the past",
-            ));
-        }
-        self.read_long(query.clone(), |view, query| view.search(query)).await
-    }
-
-    async fn find(&self, query: &FindQuery) -> Result<FindAnswer> {
-        self.reading(query, |view, query| view.find_keys(query)).await
-    }
-
-    async fn admit(&self, at: &At, content: &Incoming) -> Result<()> {
-        self.writable()?;
-        let now = self.runtime().env().now();
-        let uploads = self.inner.writer.arriving();
-        let (arriving, of_all) = (uploads.of(self.reach.owner_key(), now), uploads.bytes());
-        let args = (at.clone(), *content);
-        self.reading(&args, move |view, (at, content)| view.admit(at, content, arriving, of_all)).await
-    }
-
-    async fn discard(&self, _at: &At, staged: &StagedBody) -> Result<()> {
-        self.writable()?;
-        self.give_up(staged.id).await
-    }
-
-    async fn stage(&self, _at: &At) -> Result<Box<dyn Upload>> {
-        self.writable()?;
-        self.inner.has_uploads.store(true, Ordering::Relaxed);
-        Ok(Box::new(SqliteUpload::new(Arc::clone(&self.inner.writer), self.reach.owner_key().to_owned())?))
-    }
-
-    async fn commit(&self, batch: Batch) -> Result<Commit> {
-        self.writable()?;
-        batch.check()?;
-        let batch = self.reach.confine(batch)?;
-        batch.check_keys(&self.inner)?;
-        self.inner.writer.commit(batch, &self.reach).await
-    }
-
-    async fn committed(&self, id: CommitId) -> Result<Option<Commit>> {
-        let found = match self.as_of.as_deref() {
-            Some(past) => {
-                let found =
-                    self.with_view(|view| commit_log::committed(view.conn, self.reach.owner_key(), id))?;
-                // A view of the past does not know later commits.
-                found.filter(|commit| commit.seq.0 <= past.seq)
-            }
-            // In the writer's queue, after the batches that wait. The durable write makes sure that a commit
-            // that is reported stays: it may have been read from a WAL that no sync has reached.
-            None => {
-                let owner = self.reach.owner_key().to_owned();
-                let find = move |conn: &Connection| {
-                    let found = commit_log::committed(conn, &owner, id)?;
-                    if found.is_some() {
-                        head::touch(conn)?;
-                    }
-                    Ok(found)
-                };
-                self.inner.writer.transact(true, find).await?
-            }
-        };
-        let durable = self.as_of.is_none();
-        Ok(found.map(|commit| Commit { replayed: true, durable, ..commit }))
-    }
-
-    async fn recorded(&self, key: &str) -> Result<Option<KeyRecord>> {
-        let (owner, key) = (self.reach.owner_key().to_owned(), key.to_owned());
-        let last = self.as_of.as_deref().map_or(u64::MAX, |past| past.seq);
-        let now = self.time();
-        let find = move |conn: &Connection| {
-            let found = idempotency::get(conn, &owner, &key)?;
-            Ok(found.filter(|record| now < record.keep_until && record.commit.seq.0 <= last))
-        };
-        let mut found = self.with_view(|view| find(view.conn))?;
-        let durable = self.as_of.is_none();
-        if durable && found.is_some() {
-            // Reported, so it has to stay: see `committed`.
-            let kept = move |conn: &Connection| {
-                head::touch(conn)?;
-                find(conn)
-            };
-            found = self.inner.writer.transact(true, kept).await?;
-        }
-        Ok(found.map(|record| KeyRecord {
-            request_hash: record.request_hash,
-            commit: Commit { replayed: true, durable, ..record.commit },
-        }))
-    }
-
-    async fn sync(&self) -> Result<Seq> {
-        self.writable()?;
-        self.inner.writer.sync().await
-    }
-
-    fn view_base(&self) -> &dyn ViewBase {
-        self
-    }
-}
-
-#[async_trait]
-impl ViewBase for SqliteFs {
-    async fn stat_first(&self, places: [&At; 2]) -> (usize, Result<Entry>) {
-        let found = self.reading(&places.map(At::clone), |view, [one, other]| view.first(one, other)).await;
-        match found {
-            Ok((place, found)) => (place, found),
-            Err(error) => (0, Err(error)),
-        }
-    }
-
-    fn joined(&self, with: &dyn FileSystem) -> Option<Arc<dyn FileSystem>> {
-        let with = (with.view_base() as &dyn Any).downcast_ref::<Self>()?;
-        if !Arc::ptr_eq(&self.inner, &with.inner) || self.as_of.is_some() || with.as_of.is_some() {
-            return None;
-        }
-        if Arc::ptr_eq(&self.reach, &with.reach) {
-            return Some(Arc::new(self.clone()));
-        }
-        Some(Arc::new(Self { reach: Arc::new(self.reach.joined(&with.reach)), ..self.clone() }))
-    }
-
-    fn known_durable(&self) -> Result<Seq> {
-        self.inner.writer.known_durable()
-    }
-
-    async fn settle(&self, seq: Seq) -> Result<()> {
-        match self.inner.writer.settle(seq).await {
-            // Nothing can be written through such a mount, so no commit waits for a sync.
-            Err(error) if error.is(ErrorKind::ReadOnly) => Ok(()),
-            settled => settled,
-        }
-    }
-
-    async fn found(&self, store: StoreId, hit: &Hit, _by: By) -> Result<Vec<Hit>> {
-        let is_within = self.store_id() == store && self.reach.within.contains(&hit.path);
-        // A handle with other gates may have found it.
-        let is_shown = is_within
-            && (!self.reach.gates.cover(&hit.path)
-                || self.reading(&hit.path, |view, path| view.is_open(path)).await?);
-        Ok(Vec::from_iter(is_shown.then(|| hit.clone())))
-    }
-
-    fn lowering(&self) -> Box<dyn Lowering> {
-        Box::new(StoreLowering(Store {
-            id: self.store_id(),
-            fs: Arc::new(self.clone()),
-            within: self.reach.within.clone(),
-            gates: self.reach.gates.all(),
-            keys: Some(KeySpace::new(&self.inner, self.reach.owner.clone())),
-            registry: Some(self.inner.control.registry().clone()),
-        }))
-    }
-
-    /// As the default, without a lowering: each call of an agent asks.
-    fn keeps_path(&self, _: &TreePath) -> bool {
-        true
-    }
-
-    fn link_root(&self, _: &TreePath) -> TreePath {
-        TreePath::root()
-    }
-}
-
-/// A node held open, now or in the past.
-#[derive(Debug)]
-struct Handle {
-    fs: SqliteFs,
-    ino: u64,
-    /// True if it is counted in `OpenNodes`. The state of a handle of the past is in `OpenPasts`.
-    held: bool,
-}
-
-#[async_trait]
-impl OpenNode for Handle {
-    fn ino(&self) -> Ino {
-        Ino(self.ino)
-    }
-
-    async fn stat(&self) -> Result<Entry> {
-        let read = |view: &ReadView<'_>, ino: &u64| {
-            let node = view.as_held(view.row(*ino)?.ok_or_else(Error::no_node)?);
-            view.entry(node)
-        };
-        self.fs.reading(&self.ino, read).await
-    }
-}
-
-#[async_trait]
-impl OpenFile for Handle {
-    async fn read_at(&self, offset: u64, length: usize) -> Result<Bytes> {
-        if length > MAX_READ {
-            let message = format!("more than {MAX_READ} bytes at once; read in steps");
-            return Err(Error::new(ErrorKind::TooLarge, message));
-        }
-        let range = ByteRange { offset, length: length as u64 };
-        let read = move |view: &ReadView<'_>, ino: &u64| {
-            let node = view.row(*ino)?.ok_or_else(Error::no_node)?;
-            view.read(node.ino, node.size, range)
-        };
-        self.fs.reading(&self.ino, read).await
-    }
-
-    async fn next_data(&self, offset: u64) -> Result<u64> {
-        self.behind(offset, |view, node, offset| {
-            Ok(view.next_data(node, offset)?.ok_or_else(Error::no_such_offset)?)
-        })
-        .await
-    }
-
-    async fn next_hole(&self, offset: u64) -> Result<u64> {
-        self.behind(offset, |view, node, offset| view.next_hole(node, offset)).await
-    }
-}
-
-impl Handle {
-    /// Looks for data or a hole after an offset, which must be in the file.
-    async fn behind(
-        &self,
-        offset: u64,
-        look: fn(&ReadView<'_>, &NodeRow, u64) -> DbResult<u64>,
-    ) -> Result<u64> {
-        let read = move |view: &ReadView<'_>, ino: &u64| {
-            let node = view.row(*ino)?.ok_or_else(Error::no_node)?;
-            view.check_content(node.ino)?;
-            if offset >= node.size {
-                return Err(Error::no_such_offset().into());
-            }
-            look(view, &node, offset)
-        };
-        self.fs.reading(&self.ino, read).await
-    }
-}
-
-impl Drop for Handle {
-    fn drop(&mut self) {
-        if self.held && self.fs.reach.release(self.ino, &self.fs.inner.open) {
-            let (open, ino) = (Arc::clone(&self.fs.inner.open), self.ino);
-            self.fs.inner.writer.transact_later(move |conn| open.release(conn, ino));
         }
     }
 }

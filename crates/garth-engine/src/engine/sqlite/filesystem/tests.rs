@@ -9,9 +9,9 @@ use futures::executor::block_on;
 use tempfile::TempDir;
 
 use super::*;
-use crate::model::{Op, Projection};
+use crate::model::{Batch, ByteRange, FindQuery, Moment, Op, Page, Projection, SearchQuery};
 use crate::runtime::Limits;
-use crate::sqlite::patience::BYTES_PER_STEP;
+use crate::sqlite::patience::{BYTES_PER_STEP, FILE};
 use crate::sqlite::steps;
 
 /// An account with this many names, on a runtime whose reads may take this long.
