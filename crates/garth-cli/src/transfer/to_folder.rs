@@ -462,7 +462,9 @@ impl<'r, 'a> Export<'r, 'a> {
     /// Reports the failure of one entry. Returns the failure if the export cannot continue.
     fn fail(&mut self, failure: Failure) -> Result {
         let continues = match &failure {
-            Failure::Tree(error) => error.is(ErrorKind::Unsupported) || error.is(ErrorKind::Corrupt),
+            Failure::Tree(error) => {
+                matches!(error.kind(), ErrorKind::Unsupported | ErrorKind::Corrupt | ErrorKind::Gone)
+            }
             Failure::Host(_, error) => !matches!(
                 error.kind(),
                 io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::ReadOnlyFilesystem

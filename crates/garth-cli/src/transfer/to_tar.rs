@@ -115,6 +115,12 @@ impl<W: Write> Tar<'_, W> {
                 Some(first) => self.hard_link(relative, entry, &first).map(|()| Item::HardLink)?,
                 None => {
                     let file = fs.open(&path.into()).await?;
+                    // Known before its header, which promises the content.
+                    if let Err(error) = file.read_at(0, 0).await
+                        && error.is(ErrorKind::Gone)
+                    {
+                        return report.fail(Error::at(ErrorKind::Gone, path, error.message()).into());
+                    }
                     let content = report.interrupt().guard(Content::new(file));
                     self.file(relative, entry, content)?;
                     if entry.nlink > 1 {

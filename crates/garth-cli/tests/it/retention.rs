@@ -97,6 +97,30 @@ fn patches_name_files_whose_content_is_gone() {
 }
 
 #[test]
+fn export_of_the_past_reports_gone_files() {
+    let garth = Garth::new();
+    garth.ok(&["retention", "class", "/logs/*.tmp", "--keep", "off"]);
+    garth.write("/logs/a.tmp", "one");
+    garth.write("/logs/note", "one");
+    let seq = garth.seq().to_string();
+    garth.write("/logs/a.tmp", "two");
+    garth.ok(&["gc"]);
+    let out = tempfile::tempdir().unwrap();
+    for name in ["folder/", "all.tar"] {
+        let to = out.path().join(name);
+        let said = garth.fails(1, &["export", "/logs", to.to_str().unwrap(), "--at", &seq]);
+        assert!(said.contains("no longer stored"), "{said}");
+    }
+    assert_eq!(std::fs::read_to_string(out.path().join("folder/note")).unwrap(), "one");
+    assert!(!out.path().join("folder/a.tmp").exists());
+    let archive = std::fs::read(out.path().join("all.tar")).unwrap();
+    assert!(
+        archive.windows(4).any(|bytes| bytes == b"note")
+            && !archive.windows(5).any(|bytes| bytes == b"a.tmp")
+    );
+}
+
+#[test]
 fn restore_of_a_directory_lists_gone_files() {
     let garth = Garth::new();
     garth.ok(&["retention", "class", "/logs/*.tmp", "--keep", "off"]);
