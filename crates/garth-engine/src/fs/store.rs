@@ -86,8 +86,9 @@ pub trait AccountStore: FileSystem {
     async fn fsck(&self) -> Result<Fsck>;
 
     /// Rebuilds the search index from the files, in steps between which others commit, and recounts the usage
-    /// of quotas. Returns the number of files that search may see. Searches use the old index in the
-    /// meantime; only a damaged index is emptied first.
+    /// of quotas and the bytes in pack files. The next removal of the past looks at all nodes. Returns the
+    /// number of files that search may see. Searches use the old index in the meantime; only a damaged index
+    /// is emptied first.
     ///
     /// # Errors
     /// Errors of the storage; completed steps stay.
@@ -389,7 +390,8 @@ pub struct Backup {
 #[schemars(rename = "StorageFinding", deny_unknown_fields)]
 pub struct Finding {
     /// Broken invariant: `database`, `head`, `name`, `link_count`, `attribute`, `content`, `missing_content`,
-    /// `orphan_content`, `references`, `extent`, `expiry`, `log`, `index` or `quota`.
+    /// `orphan_content`, `references`, `extent`, `expiry`, `log`, `times`, `past`, `retention`, `index`,
+    /// `projection`, `quota` or `rule`.
     pub kind: &'static str,
     /// Description and place of the damage.
     pub detail: String,

@@ -7,9 +7,12 @@
 mod chunks_and_packs;
 mod derived_keys;
 mod folded_log;
+mod judged_rules;
 mod names_and_nodes;
+mod past_rows;
 mod quota_usage;
 mod references;
+mod retention_rows;
 mod timestamps;
 
 use rusqlite::Connection;
@@ -48,6 +51,11 @@ impl SqliteFs {
         check.part(|check| check.names())?;
         check.part(|check| check.nodes())?;
         check.part(|check| check.dir_times())?;
+        check.part(|check| check.past_names())?;
+        check.part(|check| check.past_nodes())?;
+        check.part(|check| check.replaced())?;
+        check.part(|check| check.retention())?;
+        check.part(|check| check.content_spans())?;
         check.part(|check| check.chunks())?;
         check.part(|check| check.extents())?;
         check.part(|check| check.packs())?;
@@ -55,6 +63,7 @@ impl SqliteFs {
         check.part(|check| check.index())?;
         check.part(|check| check.projections())?;
         check.part(|check| check.quotas())?;
+        check.part(|check| check.judged())?;
         Ok(check.report)
     }
 }

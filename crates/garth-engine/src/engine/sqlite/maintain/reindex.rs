@@ -1,5 +1,5 @@
-//! Rebuilds data that is derived from the files: the search index, the keys of projections, and the counters
-//! of quotas.
+//! Rebuilds data that is derived from the files: the search index, the keys of projections, the counters of
+//! quotas and of the bytes in pack files, and what collections and rules have noted to save work.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::engine::sqlite::fulltext::background::{self, Progress};
 use crate::engine::sqlite::fulltext::verify;
 use crate::engine::sqlite::maintain::set_quota;
 use crate::engine::sqlite::maintain::step::Turn;
-use crate::engine::sqlite::tables::{head, quotas};
+use crate::engine::sqlite::tables::{head, judged_prefixes, quotas, retention};
 use crate::engine::sqlite::{SqliteFs, projections};
 use crate::error::Result;
 use crate::sqlite::DbResult;
@@ -46,6 +46,12 @@ impl SqliteFs {
         for key in quotas.iter().map(|quota| quota.path.key().to_owned()) {
             self.index_step(move |conn| set_quota::recount(conn, &key))?;
         }
+        self.index_step(head::recount_packed)?;
+        self.forget_impossible_prefixes()?;
+        self.index_step(|conn| {
+            retention::search_lost_again(conn)?;
+            head::search_all_nodes(conn)
+        })?;
         // The steps were not durable. This write syncs them all.
         block_on(self.inner.writer.transact(true, head::touch))?;
         Ok(at.files)
@@ -76,6 +82,23 @@ impl SqliteFs {
                 stray.map(|ino| projections::forget(conn, ino)).transpose()?;
                 Ok(stray)
             })?;
+        }
+        Ok(())
+    }
+
+    /// Forgets how far files satisfy rules, where that cannot be.
+    fn forget_impossible_prefixes(&self) -> Result<()> {
+        let mut at = Some((Vec::new(), 0));
+        while let Some(after) = at {
+            let found = self.with_view(|view| judged_prefixes::next(view.conn, &after, NODES))?;
+            at = found.last().map(|(key, _)| key.clone());
+            let wrong: Vec<_> = found.into_iter().filter(|(_, is_possible)| !is_possible).collect();
+            if !wrong.is_empty() {
+                // A commit may have replaced one meanwhile. Without it, the file is only judged again.
+                self.index_step(move |conn| {
+                    wrong.iter().try_for_each(|(key, _)| judged_prefixes::remove_one(conn, key))
+                })?;
+            }
         }
         Ok(())
     }

@@ -95,11 +95,30 @@ pub(crate) fn queued(conn: &Connection) -> DbResult<u64> {
     Ok(conn.query_row("SELECT queued FROM head", [], |row| row.get(0))?)
 }
 
+/// Has the next removal of the past look at all nodes: it does not rely on table `replaced` for the commits
+/// up to the head. If small extents were searched beyond the head, they are searched again from the beginning.
+pub(crate) fn search_all_nodes(conn: &Connection) -> DbResult<()> {
+    conn.execute("UPDATE head SET queued = seq, merged = iif(merged > seq, 0, merged)", [])?;
+    Ok(())
+}
+
 /// Returns the bytes of the chunks in pack files.
 pub(crate) fn packed(conn: &Connection) -> DbResult<u64> {
     let sql = "SELECT packed FROM head";
     // As a cached statement: each commit of an account with a limit on its stored bytes asks for it.
     Ok(conn.prepare_cached(sql)?.query_row([], |row| row.get(0))?)
+}
+
+/// Returns the bytes of the chunks in pack files, by a walk over all of them.
+pub(crate) fn count_packed(conn: &Connection) -> DbResult<u64> {
+    let sql = "SELECT coalesce(sum(len), 0) FROM chunk INDEXED BY chunk_pack WHERE pack IS NOT NULL";
+    Ok(conn.query_row(sql, [], |row| row.get(0))?)
+}
+
+/// Counts the bytes of the chunks in pack files again.
+pub(crate) fn recount_packed(conn: &Connection) -> DbResult<()> {
+    conn.execute("UPDATE head SET packed = ?1", [count_packed(conn)?])?;
+    Ok(())
 }
 
 /// Counts a chunk that was written to a pack file.

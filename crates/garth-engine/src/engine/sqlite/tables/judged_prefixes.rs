@@ -5,7 +5,7 @@ use rusqlite::{Connection, params};
 
 use crate::engine::planner::JudgedRow;
 use crate::rule::{Digest, Place};
-use crate::sqlite::{DbResult, one};
+use crate::sqlite::{DbResult, all, one};
 
 /// Returns the prefix of a file that a constraint holds for.
 pub(crate) fn get(conn: &Connection, ino: u64, constraint: &Digest) -> DbResult<Option<JudgedRow>> {
@@ -28,6 +28,28 @@ pub(crate) fn put(conn: &Connection, (ino, constraint): &(u64, Digest), row: &Ju
 /// Removes the prefixes of a file that has lost its last name.
 pub(crate) fn remove(conn: &Connection, ino: u64) -> DbResult<()> {
     conn.prepare_cached("DELETE FROM judged WHERE ino = ?1")?.execute([ino])?;
+    Ok(())
+}
+
+/// Constraint and node of a row.
+pub(crate) type Key = (Vec<u8>, u64);
+
+/// Returns at most `limit` rows after a key: their keys, and false for those that no file can have: a place
+/// beyond the content, more lines than bytes, or content of a commit to come.
+pub(crate) fn next(conn: &Connection, after: &Key, limit: usize) -> DbResult<Vec<(Key, bool)>> {
+    // Of another content than the newest nothing but the number of lines is known, and it is not used.
+    let sql = "SELECT demand, ino, lines >= 1 AND lines - 1 <= until
+             AND etag <= (SELECT seq FROM head)
+             AND until <= coalesce((SELECT iif(content_seq = etag, size, NULL) FROM node
+                 WHERE node.ino = judged.ino ORDER BY seq DESC LIMIT 1), until)
+         FROM judged WHERE (demand, ino) > (?1, ?2) ORDER BY demand, ino LIMIT ?3";
+    all(conn, sql, params![after.0, after.1, limit], |row| Ok(((row.get(0)?, row.get(1)?), row.get(2)?)))
+}
+
+/// Removes a row: the next write to the file is judged from its start.
+pub(crate) fn remove_one(conn: &Connection, (constraint, ino): &Key) -> DbResult<()> {
+    conn.prepare_cached("DELETE FROM judged WHERE demand = ?1 AND ino = ?2")?
+        .execute(params![constraint, ino])?;
     Ok(())
 }
 

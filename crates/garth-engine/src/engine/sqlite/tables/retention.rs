@@ -67,6 +67,12 @@ pub(crate) fn search_again(conn: &Connection, age: Duration) -> DbResult<()> {
     Ok(())
 }
 
+/// Has the log searched again from the beginning where the search went beyond its end.
+pub(crate) fn search_lost_again(conn: &Connection) -> DbResult<()> {
+    conn.execute("DELETE FROM content_age WHERE seq > (SELECT seq FROM head)", [])?;
+    Ok(())
+}
+
 /// Returns the commits whose states were kept at the last search.
 pub(crate) fn held(conn: &Connection) -> DbResult<BTreeSet<u64>> {
     Ok(all(conn, "SELECT seq FROM held", [], |row| row.get(0))?.into_iter().collect())

@@ -2,10 +2,11 @@
 
 use rusqlite::{Connection, params};
 
+use super::past_rows::named_since;
 use super::{Check, Fsck, ROWS};
 use crate::engine::planner::NodeRow;
 use crate::engine::sqlite::tables::node_columns::KindColumn;
-use crate::engine::sqlite::tables::{MAX, live_names, names_of_node, nodes};
+use crate::engine::sqlite::tables::{MAX, head, live_names, names_of_node, nodes};
 use crate::error::Result;
 use crate::model::{Ino, Kind, Within};
 use crate::sqlite::{DbResult, all, one};
@@ -14,25 +15,32 @@ use crate::sqlite::{DbResult, all, one};
 type Key = (String, String);
 
 impl Check<'_> {
-    /// Checks that each name is in a directory and names a node of its kind.
+    /// Checks that each name is in a directory and names a node of its kind, also in the oldest readable
+    /// state.
     pub(super) fn names(&mut self) -> Result<()> {
         self.walk((String::new(), String::new()), |view, report, (dir, name): Key| {
-            let sql = "SELECT dir, name, ino, kind FROM name WHERE (dir, name) > (?1, ?2)
+            let oldest = head::get(view.conn)?.oldest;
+            let sql = "SELECT dir, name, ino, since, kind FROM name WHERE (dir, name) > (?1, ?2)
                  ORDER BY dir, name LIMIT ?3";
-            let names: Vec<(String, String, u64, Kind)> =
+            let names: Vec<(String, String, u64, u64, Kind)> =
                 all(view.conn, sql, params![dir, name, ROWS], |row| {
-                    Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get::<_, KindColumn>(3)?.0))
+                    let kind = row.get::<_, KindColumn>(4)?.0;
+                    Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, kind))
                 })?;
             // The names of a directory follow each other, so it is looked up once.
             let mut there = None;
-            for (dir, name, ino, kind) in &names {
+            for (dir, name, ino, since, kind) in &names {
                 report.names += 1;
                 if there != Some(dir) && !is_directory(view.conn, dir)? {
                     report.add("name", format!("{dir}/{name} is in no directory"));
                 } else {
                     there = Some(dir);
                 }
-                named(view.conn, report, &format!("{dir}/{name}"), *ino, *kind)?;
+                let path = format!("{dir}/{name}");
+                named(view.conn, report, &path, *ino, *kind)?;
+                if oldest > 0 {
+                    named_since(view.conn, report, &path, *ino, oldest.max(*since))?;
+                }
             }
             Ok(names.last().map(|(dir, name, ..)| (dir.clone(), name.clone())))
         })

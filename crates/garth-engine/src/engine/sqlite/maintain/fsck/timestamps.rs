@@ -3,7 +3,7 @@
 use rusqlite::{Connection, params};
 
 use super::{Check, Fsck, ROWS};
-use crate::engine::sqlite::tables::{MAX, fold, nodes};
+use crate::engine::sqlite::tables::{MAX, fold, head, nodes};
 use crate::error::Result;
 use crate::sqlite::{DbResult, all, one};
 
@@ -50,29 +50,39 @@ impl Check<'_> {
                 let till = if fork == row.get::<_, u64>(5)? { row.get(3)? } else { 0 };
                 Ok((fork, till, Times { ino, seq: row.get(2)?, time: row.get(4)? }))
             })?;
-            let reached = fold::reached(view.conn)?;
+            let (reached, folded) = (fold::reached(view.conn)?, head::get(view.conn)?.folded);
             for (fork, till, times) in &ended {
-                // One that is being removed with the past. At another fork than its own it has no end here.
-                if *fork < reached && *till > 0 && *till <= reached {
-                    continue;
-                }
-                // A row of `node` has times of its own, which a caller may have set.
-                let sql = "SELECT 1 FROM node WHERE ino = ?1 AND seq = ?2";
-                let is_row = one(view.conn, sql, [times.ino, times.seq], |_| Ok(()))?.is_some();
-                if !is_row {
-                    judge(view.conn, report, times)?;
-                }
-                for seq in [times.seq, *till] {
-                    if nodes::version(view.conn, times.ino, seq)?.is_none_or(|node| node.seq != seq) {
-                        let what =
-                            format!("the version of commit {seq} of directory {} is missing", times.ino);
-                        report.add("times", what);
-                    }
+                if *till > 0 && *till <= folded {
+                    let what = format!(
+                        "the times of directory {} that ended with commit {till} are left, though that past is removed",
+                        times.ino
+                    );
+                    report.add("past", what);
+                } else if *fork >= reached || *till == 0 || *till > reached {
+                    // Others are being removed with the past. At another fork than its own it has no end here.
+                    judge_ended(view.conn, report, times, *till)?;
                 }
             }
             Ok(ended.last().map(|(fork, _, times)| (*fork, times.ino)))
         })
     }
+}
+
+/// Checks that an ended version of a directory has the time of its commit, and that it and the next one are
+/// found.
+fn judge_ended(conn: &Connection, report: &mut Fsck, times: &Times, till: u64) -> DbResult<()> {
+    // A row of `node` has times of its own, which a caller may have set.
+    let sql = "SELECT 1 FROM node WHERE ino = ?1 AND seq = ?2";
+    if one(conn, sql, [times.ino, times.seq], |_| Ok(()))?.is_none() {
+        judge(conn, report, times)?;
+    }
+    for seq in [times.seq, till] {
+        if nodes::version(conn, times.ino, seq)?.is_none_or(|node| node.seq != seq) {
+            let what = format!("the version of commit {seq} of directory {} is missing", times.ino);
+            report.add("times", what);
+        }
+    }
+    Ok(())
 }
 
 /// Checks that a commit has the time that it gave a directory.
