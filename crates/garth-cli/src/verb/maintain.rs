@@ -45,10 +45,11 @@ pub(crate) struct Fsck {
 /// Snapshots, overlays and open files keep the states that they need. Unused content is removed by the first
 /// run after the grace period; so is the past, and an upload that no commit has used, which is kept for at
 /// least 2m. With --json, prints one object per account: account, dry_run, expired, staged, versions, merged,
-/// chunks, bytes, packs, freed, waiting, waiting_bytes, folded (commits that left the log), contents (old
-/// contents of files that can no longer be read), oldest (the first commit whose state can be read, 0 for
-/// all); with --dry-run unnamed (the number of files whose versions would be removed) in place of versions,
-/// merged and contents.
+/// chunks, bytes, packs, freed, waiting, waiting_bytes, folded (commits that left the log), ended_versions and
+/// ended_bytes (versions and content that only those commits showed), contents (old contents of files that can
+/// no longer be read) and content_bytes (those removed), oldest (the first commit whose state can be read, 0
+/// for all); with --dry-run unnamed (the number of files whose versions would be removed) in place of versions
+/// and merged.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  garth gc --dry-run\n  garth gc --all")]
 pub(crate) struct Gc {
@@ -150,7 +151,8 @@ fn collected(account: &str, report: &Collected) -> String {
         counted(report.merged, "extent", "extents"),
         HumanBytes(report.freed),
     );
-    text + &waiting(report.waiting, report.waiting_bytes) + &oldest(report.oldest)
+    let ended = past((report.ended_versions, report.ended_bytes), (report.contents, report.content_bytes));
+    text + &ended + &waiting(report.waiting, report.waiting_bytes) + &oldest(report.oldest)
 }
 
 fn would_collect(account: &str, report: &Collectable) -> String {
@@ -166,7 +168,21 @@ fn would_collect(account: &str, report: &Collectable) -> String {
         counted(report.folded, "commit", "commits"),
         HumanBytes(report.freed),
     );
-    text + &waiting(report.waiting, report.waiting_bytes) + &oldest(report.oldest)
+    let ended = past((report.ended_versions, report.ended_bytes), (report.contents, report.content_bytes));
+    text + &ended + &waiting(report.waiting, report.waiting_bytes) + &oldest(report.oldest)
+}
+
+/// Returns what ends by retention: numbers and bytes of the versions of the past, and of old contents.
+fn past(versions: (u64, u64), contents: (u64, u64)) -> String {
+    let mut text = String::new();
+    for ((count, bytes), one, many) in
+        [(versions, "version of the past", "versions of the past"), (contents, "old content", "old contents")]
+    {
+        if (count, bytes) != (0, 0) {
+            text.push_str(&format!("; {} ({})", counted(count, one, many), HumanBytes(bytes)));
+        }
+    }
+    text
 }
 
 fn oldest(oldest: u64) -> String {

@@ -232,14 +232,21 @@ pub struct Collected {
     pub waiting_bytes: u64,
     /// Commits that left the version log, with the past before them.
     pub folded: u64,
+    /// Versions of entries removed with that past.
+    pub ended_versions: u64,
+    /// Length of the content that only that past showed. Chunks that something else shares stay.
+    pub ended_bytes: u64,
     /// Old contents of files that became unreadable, because their path class keeps less than the log does.
     pub contents: u64,
+    /// Length of such content that was removed, after the grace. Chunks that something else shares stay.
+    pub content_bytes: u64,
     /// First commit whose state is readable; 0 if all are.
     pub oldest: u64,
 }
 
 /// Report of a dry run of a garbage collection. A run removes at least this much: it also merges small
-/// extents, and removes chunks that merging and unnamed files release.
+/// extents, and removes chunks that merging, unnamed files, the past and old content release. What only the
+/// past has goes after the grace, and once no view of the past or handle has it open.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(rename = "StorageCollectable", deny_unknown_fields)]
 pub struct Collectable {
@@ -264,6 +271,14 @@ pub struct Collectable {
     pub waiting_bytes: u64,
     /// Commits that leave the version log, after the grace.
     pub folded: u64,
+    /// Versions of entries that are removed with that past.
+    pub ended_versions: u64,
+    /// Length of the content that only that past shows. Chunks that something else shares stay.
+    pub ended_bytes: u64,
+    /// Old contents of files that become unreadable, because their path class keeps less than the log does.
+    pub contents: u64,
+    /// Length of such content that is removed after the grace, also of contents that wait for it.
+    pub content_bytes: u64,
     /// First commit whose state would be readable; 0 if all are.
     pub oldest: u64,
 }

@@ -5,6 +5,7 @@ pub(crate) mod announce;
 pub(crate) mod background;
 pub(crate) mod backup;
 pub(crate) mod collect_uploads;
+pub(crate) mod collectable_past;
 pub(crate) mod content_age;
 pub(crate) mod due;
 pub(crate) mod fold;

@@ -615,7 +615,8 @@ mod tests {
         assert_eq!(
             text(&AccountCollection::Done(done)),
             concat!(
-                r#"{"account":"acme","bytes":0,"chunks":0,"contents":0,"dry_run":false,"expired":1,"folded":5,"#,
+                r#"{"account":"acme","bytes":0,"chunks":0,"content_bytes":0,"contents":0,"dry_run":false,"#,
+                r#""ended_bytes":0,"ended_versions":0,"expired":1,"folded":5,"#,
                 r#""freed":0,"merged":2,"ok":true,"oldest":0,"packs":0,"staged":0,"versions":0,"waiting":0,"#,
                 r#""waiting_bytes":0}"#
             )
@@ -625,7 +626,8 @@ mod tests {
         assert_eq!(
             text(&AccountCollection::Dry(dry)),
             concat!(
-                r#"{"account":"acme","bytes":0,"chunks":0,"dry_run":true,"expired":0,"folded":0,"freed":0,"#,
+                r#"{"account":"acme","bytes":0,"chunks":0,"content_bytes":0,"contents":0,"dry_run":true,"#,
+                r#""ended_bytes":0,"ended_versions":0,"expired":0,"folded":0,"freed":0,"#,
                 r#""ok":true,"oldest":9,"packs":0,"staged":0,"unnamed":3,"waiting":0,"waiting_bytes":0}"#
             )
         );

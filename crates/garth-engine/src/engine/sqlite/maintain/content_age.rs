@@ -17,14 +17,16 @@ use rusqlite::Connection;
 
 use crate::engine::planner::NodeRow;
 use crate::engine::sqlite::SqliteFs;
+use crate::engine::sqlite::maintain::fold::RemovedPast;
 use crate::engine::sqlite::maintain::step::{Times, Turn};
 use crate::engine::sqlite::maintain::{fold, holds};
 use crate::engine::sqlite::open_nodes::OpenNodes;
 use crate::engine::sqlite::tables::content_gone::{self, Span};
 use crate::engine::sqlite::tables::names_of_node::{self, CommitSpan};
 use crate::engine::sqlite::tables::{
-    MAX, chunk_refs, commit_log, extents, head, leases, nodes, past_leases, replaced, retention,
+    MAX, commit_log, extents, head, leases, nodes, past_leases, replaced, retention,
 };
+use crate::env::Env;
 use crate::error::Result;
 use crate::fs::store::Collected;
 use crate::model::{Kind, Timestamp, Within};
@@ -41,7 +43,7 @@ const INODES: u64 = if cfg!(test) { 3 } else { 4096 };
 
 /// Search for the old content of one age.
 #[derive(Clone)]
-struct Search {
+pub(super) struct Search {
     limits: Arc<ContentLimits>,
     age: Duration,
     /// Commits that are searched: after the first, up to and including the last.
@@ -61,6 +63,8 @@ struct Files {
     place: Option<u64>,
     /// Spans marked.
     marked: u64,
+    /// Spans that a dry run would have marked; `None` unless it is one.
+    would_mark: Option<Vec<Span>>,
     /// First commit that replaced content which an open view of the past still reads.
     first_read: Option<u64>,
 }
@@ -70,7 +74,7 @@ impl SqliteFs {
     /// period.
     pub(super) fn age_content(&self, times: Times, collected: &mut Collected) -> Result<()> {
         self.mark_contents(times.now, collected)?;
-        self.remove_contents(times)
+        self.remove_contents(times, collected)
     }
 
     fn mark_contents(&self, now: Timestamp, collected: &mut Collected) -> Result<()> {
@@ -192,8 +196,32 @@ impl SqliteFs {
         Ok(true)
     }
 
+    /// Returns the searches that a collection would make once it has raised the first readable commit to
+    /// `oldest`; none if all content stays.
+    pub(super) fn content_searches(&self, now: Timestamp, oldest: u64) -> Result<Vec<Search>> {
+        self.whole().with_view(|view| {
+            let head = head::get(view.conn)?;
+            let limits = view.control.at(view.conn, head.control)?.limits;
+            if limits.ages().is_empty() {
+                return Ok(Vec::new());
+            }
+            let Some(kept) = holds::all_kept(view)? else { return Ok(Vec::new()) };
+            // Content that only a state showed which is not kept any more is looked for again.
+            let lost = retention::held(view.conn)?.difference(&kept).next().copied();
+            let (kept, mut searches) = (Arc::new(kept), Vec::new());
+            for age in limits.ages() {
+                let (from, to) = to_search(view.conn, age, now)?;
+                let from = lost.map_or(from, |lost| from.min(lost).max(head.folded));
+                let (limits, kept) = (Arc::clone(&limits), Arc::clone(&kept));
+                let span = (from, to.max(oldest));
+                searches.push(Search { limits, age, span, kept, seen: head.seq, now });
+            }
+            Ok(searches)
+        })
+    }
+
     /// Removes the content that was marked before the grace period.
-    fn remove_contents(&self, times: Times) -> Result<()> {
+    fn remove_contents(&self, times: Times, collected: &mut Collected) -> Result<()> {
         let mut after = content_gone::FIRST_MARK;
         let before = times.removed_before.0;
         while let Some((span, key)) =
@@ -203,13 +231,17 @@ impl SqliteFs {
             let mut place = None;
             loop {
                 let fs = self.whole();
-                place = self.step(move |conn, turn| {
+                let (removed, next) = self.step(move |conn, turn| {
                     let mut read = BTreeSet::from_iter(past_leases::all_of(conn, times.now.0)?);
                     read.extend(fs.open_pasts());
-                    let next = remove_content(conn, &fs.inner.open, &read, span, place, turn)?;
+                    let mut removed = RemovedPast::default();
+                    let next =
+                        remove_content(conn, &fs.inner.open, &read, (span, place), &mut removed, turn)?;
                     fs.inner.runtime.failpoints().pass("content-remove")?;
-                    Ok(next)
+                    Ok((removed, next))
                 })?;
+                collected.content_bytes += removed.bytes;
+                place = next;
                 if place.is_none() {
                     break;
                 }
@@ -277,6 +309,20 @@ fn mark_file(
     }
 }
 
+/// Returns the contents of a file that a search would mark. `read` are the states that open views show.
+pub(super) fn would_mark(
+    conn: &Connection,
+    search: &Search,
+    read: &BTreeSet<u64>,
+    ino: u64,
+    env: &Env,
+) -> DbResult<Vec<Span>> {
+    let mut files = Files { would_mark: Some(Vec::new()), ..Files::default() };
+    // In one read, as a file has few versions: a turn only bounds the time of a writer.
+    while !mark_file(conn, search, read, ino, &mut files, &mut Turn::begin(env))? {}
+    Ok(files.would_mark.unwrap_or_default())
+}
+
 /// Marks content unless something still shows it.
 fn mark_span(
     conn: &Connection,
@@ -292,6 +338,12 @@ fn mark_span(
     if read.range(states).next().is_some() {
         let first = files.first_read.map_or(span.till, |first| first.min(span.till));
         files.first_read = Some(first);
+        return Ok(());
+    }
+    if let Some(would_mark) = &mut files.would_mark {
+        if !content_gone::is_marked(conn, span)? {
+            would_mark.push(span);
+        }
         return Ok(());
     }
     if !content_gone::mark(conn, span, search.now.0)? {
@@ -329,8 +381,8 @@ fn remove_content(
     conn: &Connection,
     open: &OpenNodes,
     read: &BTreeSet<u64>,
-    span: Span,
-    place: Option<(i64, u64)>,
+    (span, place): (Span, Option<(i64, u64)>),
+    removed: &mut RemovedPast,
     turn: &mut Turn,
 ) -> DbResult<Option<(i64, u64)>> {
     // Another collection may have removed it.
@@ -355,12 +407,9 @@ fn remove_content(
     let mut after = place.unwrap_or(if is_last { (-1, 0) } else { (span.since.cast_signed(), MAX) });
     loop {
         let found = extents::shown_within(conn, span.ino, (joined.since, joined.till), after, PIECE)?;
-        let Some(((till, off), _)) = found.last() else { break };
-        after = (till.cast_signed(), *off);
-        for (key, chunk) in &found {
-            extents::remove(conn, span.ino, *key)?;
-            chunk_refs::change(conn, *chunk, -1)?;
-        }
+        let Some(last) = found.last() else { break };
+        after = (last.key.0.cast_signed(), last.key.1);
+        removed.remove_extents(conn, span.ino, &found)?;
         if turn.is_over() {
             return Ok(Some(after));
         }
@@ -374,7 +423,7 @@ mod tests {
     use futures::executor::block_on;
 
     use super::*;
-    use crate::env::{Env, ManualClock};
+    use crate::env::ManualClock;
     use crate::error::ErrorKind;
     use crate::fs::{AccountStore as _, FileSystem as _};
     use crate::model::{At, Batch, ByteRange, Moment, Op, Seq};
@@ -495,10 +544,12 @@ mod tests {
         let (pasts, now) = (Arc::clone(&other.inner.pasts), other.inner.runtime.env().now());
         block_on(other.inner.writer.transact(false, move |conn| pasts.renew(conn, now))).unwrap();
         let times = Times::new(now, Duration::ZERO);
-        account.fs.remove_contents(times).unwrap();
+        let collected = &mut Collected::default();
+        account.fs.remove_contents(times, collected).unwrap();
         assert_eq!(read().unwrap(), "a4", "its state is leased");
         account.clock.advance(Duration::from_secs(86_400));
-        account.fs.remove_contents(Times::new(account.fs.inner.runtime.env().now(), GRACE)).unwrap();
+        let times = Times::new(account.fs.inner.runtime.env().now(), GRACE);
+        account.fs.remove_contents(times, collected).unwrap();
         assert!(read().unwrap_err().is(ErrorKind::Gone), "never read as a hole");
     }
 

@@ -19,11 +19,12 @@ use rusqlite::Connection;
 use crate::engine::sqlite::SqliteFs;
 use crate::engine::sqlite::maintain::holds;
 use crate::engine::sqlite::maintain::step::{Times, Turn};
+use crate::engine::sqlite::tables::extents::{self, Removable};
 use crate::engine::sqlite::tables::fold::{self, Pass, Phase};
 use crate::engine::sqlite::tables::folded_authors::Spans;
 use crate::engine::sqlite::tables::{
-    MAX, changes_column, chunk_refs, commit_log, content_gone, dir_times, extents, head, leases, nodes,
-    past_names, replaced,
+    MAX, changes_column, chunk_refs, commit_log, content_gone, dir_times, head, leases, nodes, past_names,
+    replaced,
 };
 use crate::error::Result;
 use crate::fs::store::Collected;
@@ -39,6 +40,37 @@ const COMMITS: usize = if cfg!(test) { 3 } else { 256 };
 /// Inodes searched at a time for nodes with versions of before the log.
 const INODES: u64 = if cfg!(test) { 3 } else { 4096 };
 
+/// Rows of the past that were removed.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct RemovedPast {
+    /// Versions of nodes.
+    pub(crate) versions: u64,
+    /// Length of extents.
+    pub(crate) bytes: u64,
+}
+
+impl RemovedPast {
+    /// Removes extents of a node.
+    pub(super) fn remove_extents(
+        &mut self,
+        conn: &Connection,
+        ino: u64,
+        removable: &[Removable],
+    ) -> DbResult<()> {
+        for Removable { key, chunk, len } in removable {
+            extents::remove(conn, ino, *key)?;
+            chunk_refs::change(conn, *chunk, -1)?;
+            self.bytes += len;
+        }
+        Ok(())
+    }
+
+    pub(super) fn count_in(self, collected: &mut Collected) {
+        collected.ended_versions += self.versions;
+        collected.ended_bytes += self.bytes;
+    }
+}
+
 impl SqliteFs {
     /// Removes the past before the oldest readable commit, once readers that may be left have had their grace
     /// period.
@@ -46,7 +78,7 @@ impl SqliteFs {
         while let Some(mut pass) = self.begin_pass(times)? {
             while pass.phase != Phase::Log {
                 // Another collection, perhaps of another process, has gone on with the pass.
-                let Some(next) = self.fold_phase(pass)? else { return Ok(()) };
+                let Some(next) = self.fold_phase(pass, collected)? else { return Ok(()) };
                 pass = next;
             }
             let Some(commits) = self.fold_log(pass)? else { return Ok(()) };
@@ -56,7 +88,7 @@ impl SqliteFs {
     }
 
     /// Completes a phase. Returns the pass in the next one; `None` if the pass is no longer in the phase.
-    fn fold_phase(&self, pass: Pass) -> Result<Option<Pass>> {
+    fn fold_phase(&self, pass: Pass, collected: &mut Collected) -> Result<Option<Pass>> {
         match pass.phase {
             Phase::Waiting | Phase::Candidates => self.fold_candidates(pass),
             Phase::Names => {
@@ -73,7 +105,7 @@ impl SqliteFs {
                 }
                 self.go_on(pass, pass.begin(Phase::Nodes, 0))
             }
-            Phase::Nodes | Phase::Log => self.fold_nodes(pass),
+            Phase::Nodes | Phase::Log => self.fold_nodes(pass, collected),
         }
     }
 
@@ -195,13 +227,13 @@ impl SqliteFs {
         }
     }
 
-    fn fold_nodes(&self, pass: Pass) -> Result<Option<Pass>> {
+    fn fold_nodes(&self, pass: Pass, collected: &mut Collected) -> Result<Option<Pass>> {
         let remove = move |conn: &Connection, turn: &mut Turn| remove_versions(conn, pass.till, turn);
         loop {
-            match self.pass_step(pass, "fold-nodes", remove)? {
-                None => return Ok(None),
-                Some(true) => {}
-                Some(false) => break,
+            let Some((removed, more)) = self.pass_step(pass, "fold-nodes", remove)? else { return Ok(None) };
+            removed.count_in(collected);
+            if !more {
+                break;
             }
         }
         // The row of the commit that the last pass ended with is still in the log.
@@ -304,37 +336,47 @@ fn take_replaced(conn: &Connection, till: u64, turn: &mut Turn) -> DbResult<bool
     }
 }
 
-/// Removes the ended versions of the nodes that were found. Returns true if there are more.
-fn remove_versions(conn: &Connection, till: u64, turn: &mut Turn) -> DbResult<bool> {
+/// Removes the ended versions of the nodes that were found. Returns what it removed, and true if there are
+/// more.
+fn remove_versions(conn: &Connection, till: u64, turn: &mut Turn) -> DbResult<(RemovedPast, bool)> {
+    let mut removed = RemovedPast::default();
     while let Some(ino) = fold::next_node(conn)? {
         if nodes::links_at(conn, ino, till)? == Some(0) {
             // No readable state shows it. A later run removes all of it, once nobody has it open: handles see
             // the version that had a name.
             leases::put_unnamed(conn, ino)?;
         } else {
-            while remove_ended(conn, ino, till)? {
+            while remove_ended(conn, ino, till, &mut removed)? {
                 if turn.is_over() {
-                    return Ok(true);
+                    return Ok((removed, true));
                 }
             }
         }
         fold::remove_node(conn, ino)?;
         if turn.is_over() {
-            return Ok(true);
+            return Ok((removed, true));
         }
     }
-    Ok(false)
+    Ok((removed, false))
 }
 
-/// Removes some of the extents, versions and attributes of a node that ended at or before commit `till`.
-/// Returns true if there may be more.
-pub(super) fn remove_ended(conn: &Connection, ino: u64, till: u64) -> DbResult<bool> {
+/// Removes some of the extents, versions and attributes of a node that ended at or before commit `till`, and
+/// counts them. Returns true if there may be more.
+pub(super) fn remove_ended(
+    conn: &Connection,
+    ino: u64,
+    till: u64,
+    removed: &mut RemovedPast,
+) -> DbResult<bool> {
     let ended = extents::ended_until(conn, ino, till, PIECE)?;
-    for (key, chunk) in &ended {
-        extents::remove(conn, ino, *key)?;
-        chunk_refs::change(conn, *chunk, -1)?;
+    if !ended.is_empty() {
+        removed.remove_extents(conn, ino, &ended)?;
+        return Ok(true);
     }
-    if !ended.is_empty() || nodes::fold_before(conn, ino, till, PIECE)? > 0 {
+    let versions = nodes::fold_before(conn, ino, till, PIECE)?;
+    removed.versions += versions as u64;
+    // Attributes last: a version must not refer to some that are removed.
+    if versions > 0 || nodes::fold_attributes(conn, ino, till, PIECE)? > 0 {
         return Ok(true);
     }
     content_gone::remove_until(conn, ino, till)?;
@@ -481,7 +523,8 @@ mod tests {
         assert_eq!((stale.till, stale.phase), (15, Phase::Candidates));
         assert_eq!(account.gc(), 15);
         for phase in [Phase::Candidates, Phase::Names, Phase::Times, Phase::Nodes] {
-            assert_eq!(account.fs.fold_phase(stale.begin(phase, 0)).unwrap(), None, "{phase:?}");
+            let next = account.fs.fold_phase(stale.begin(phase, 0), &mut Collected::default()).unwrap();
+            assert_eq!(next, None, "{phase:?}");
         }
         assert_eq!(account.fs.fold_log(stale.begin(Phase::Log, 0)).unwrap(), None);
         assert_eq!(account.count("SELECT count(*) FROM fold"), 0);

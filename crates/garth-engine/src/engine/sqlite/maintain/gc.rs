@@ -126,6 +126,7 @@ impl SqliteFs {
             let step =
                 self.step(move |conn, turn| orphan_nodes::take_back(conn, &open, times, from, turn))?;
             collected.versions += step.versions;
+            step.ended.count_in(collected);
             files.extend(step.done);
             place = step.next;
         }

@@ -29,6 +29,7 @@ impl SqliteFs {
             (report.oldest, report.folded) = past(view, times)?;
             Ok(report)
         })?;
+        self.count_past(times, &mut report)?;
         self.each_pack_file(|files| {
             let orphans = self.with_view(|view| Ok(chunk_store::orphan_files(view.conn, files)?.len()))?;
             report.packs += orphans as u64;

@@ -4,7 +4,7 @@
 
 use rusqlite::Connection;
 
-use crate::engine::sqlite::maintain::fold::remove_ended;
+use crate::engine::sqlite::maintain::fold::{RemovedPast, remove_ended};
 use crate::engine::sqlite::maintain::step::{Times, Turn};
 use crate::engine::sqlite::open_nodes::OpenNodes;
 use crate::engine::sqlite::tables::{MAX, chunk_refs, extents, fold, leases, nodes};
@@ -25,6 +25,8 @@ pub(crate) struct Place {
 pub(crate) struct TakeBackStep {
     /// Versions removed.
     pub(crate) versions: u64,
+    /// Rows of nodes removed that no readable state shows.
+    pub(crate) ended: RemovedPast,
     /// Files that are as they were when they lost their name, which the past shows.
     pub(crate) done: Vec<u64>,
     /// Place to continue; `None` at the end.
@@ -60,7 +62,7 @@ pub(crate) fn take_back(
                 leases::remove_unnamed(conn, ino)?;
                 taken.done.push(ino);
             } else if !open.is_open(ino) {
-                if !remove_node(conn, ino, turn)? {
+                if !remove_node(conn, ino, &mut taken.ended, turn)? {
                     taken.next = Some(place);
                     return Ok(taken);
                 }
@@ -77,9 +79,9 @@ pub(crate) fn take_back(
 }
 
 /// Removes a node that no readable state shows. Returns false if the turn ended before.
-fn remove_node(conn: &Connection, ino: u64, turn: &mut Turn) -> DbResult<bool> {
+fn remove_node(conn: &Connection, ino: u64, ended: &mut RemovedPast, turn: &mut Turn) -> DbResult<bool> {
     // The version without a name goes last: until then an interrupted removal is found again.
-    while remove_ended(conn, ino, MAX)? {
+    while remove_ended(conn, ino, MAX, ended)? {
         if turn.is_over() {
             return Ok(false);
         }
@@ -89,15 +91,12 @@ fn remove_node(conn: &Connection, ino: u64, turn: &mut Turn) -> DbResult<bool> {
         if live.is_empty() {
             break;
         }
-        for (key, chunk) in live {
-            extents::remove(conn, ino, key)?;
-            chunk_refs::change(conn, chunk, -1)?;
-        }
+        ended.remove_extents(conn, ino, &live)?;
         if turn.is_over() {
             return Ok(false);
         }
     }
-    nodes::remove(conn, ino)?;
+    ended.versions += nodes::remove(conn, ino)? as u64;
     Ok(true)
 }
 

@@ -4,7 +4,7 @@
 use rusqlite::{Connection, params};
 
 use crate::engine::sqlite::tables::MAX;
-use crate::sqlite::{DbResult, one};
+use crate::sqlite::{DbResult, all, one};
 
 /// Mark of a span whose content is being removed: nobody opened a view before that time.
 const REMOVING: i64 = i64::MIN;
@@ -33,11 +33,22 @@ pub(crate) fn is_gone(conn: &Connection, ino: u64, seq: u64, opened: i64) -> DbR
     Ok(marked.is_some_and(|marked| opened >= marked))
 }
 
+/// Returns true if the content of all these states is marked or removed.
+pub(crate) fn is_marked(conn: &Connection, span: Span) -> DbResult<bool> {
+    let sql = "SELECT 1 FROM content_gone WHERE ino = ?1 AND till >= ?3 AND since <= ?2 LIMIT 1";
+    Ok(one(conn, sql, [span.ino, span.since, span.till], |_| Ok(()))?.is_some())
+}
+
+/// Returns the spans of a node, in order of their ends.
+pub(crate) fn all_of(conn: &Connection, ino: u64) -> DbResult<Vec<Span>> {
+    let sql = "SELECT since, till FROM content_gone WHERE ino = ?1 ORDER BY till";
+    all(conn, sql, [ino], |row| Ok(Span { ino, since: row.get(0)?, till: row.get(1)? }))
+}
+
 /// Marks states: no view that is opened later reads their content. Returns false if they were marked before.
 pub(crate) fn mark(conn: &Connection, span: Span, now: i64) -> DbResult<bool> {
     let Span { ino, since, till } = span;
-    let sql = "SELECT 1 FROM content_gone WHERE ino = ?1 AND till >= ?3 AND since <= ?2 LIMIT 1";
-    if one(conn, sql, [ino, since, till], |_| Ok(()))?.is_some() {
+    if is_marked(conn, span)? {
         return Ok(false);
     }
     // Adjacent spans with one mark are removed together.

@@ -184,41 +184,62 @@ pub(crate) fn remove(conn: &Connection, ino: u64, (till, off): (u64, u64)) -> Db
     Ok(())
 }
 
-/// Returns at most `limit` extents of a node that ended at or before commit `till`: their keys, which are
-/// `till` and offset, and their chunks.
-pub(crate) fn ended_until(
-    conn: &Connection,
-    ino: u64,
-    till: u64,
-    limit: usize,
-) -> DbResult<Vec<((u64, u64), u64)>> {
+/// An extent of a node that is to be removed.
+pub(crate) struct Removable {
+    /// `till` and offset.
+    pub(crate) key: (u64, u64),
+    pub(crate) chunk: u64,
+    pub(crate) len: u64,
+}
+
+fn removable(row: &Row<'_>) -> rusqlite::Result<Removable> {
+    Ok(Removable { key: (row.get(0)?, row.get(1)?), chunk: row.get(2)?, len: row.get(3)? })
+}
+
+/// Returns at most `limit` extents of a node that ended at or before commit `till`.
+pub(crate) fn ended_until(conn: &Connection, ino: u64, till: u64, limit: usize) -> DbResult<Vec<Removable>> {
     // Live extents have `till` 0.
-    let sql = "SELECT till, off, chunk FROM extent WHERE ino = ?1 AND till > 0 AND till <= ?2
+    let sql = "SELECT till, off, chunk, len FROM extent WHERE ino = ?1 AND till > 0 AND till <= ?2
          ORDER BY till, off LIMIT ?3";
-    all(conn, sql, params![ino, till, limit], |row| Ok(((row.get(0)?, row.get(1)?), row.get(2)?)))
+    all(conn, sql, params![ino, till, limit], removable)
 }
 
 /// Returns at most `limit` extents of a node after a `till` and offset that only states after the commits
-/// from `since` up to but excluding `till` show: their keys and chunks. Live ones count as ending at 0.
+/// from `since` up to but excluding `till` show. Live ones count as ending at 0.
 pub(crate) fn shown_within(
     conn: &Connection,
     ino: u64,
     (since, till): (u64, u64),
     after: (i64, u64),
     limit: usize,
-) -> DbResult<Vec<((u64, u64), u64)>> {
-    let sql = "SELECT till, off, chunk FROM extent
+) -> DbResult<Vec<Removable>> {
+    let sql = "SELECT till, off, chunk, len FROM extent
          WHERE ino = ?1 AND (till, off) > (?2, ?3) AND till <= ?4 AND since >= ?5
          ORDER BY till, off LIMIT ?6";
-    all(conn, sql, params![ino, after.0, after.1, till, since, limit], |row| {
-        Ok(((row.get(0)?, row.get(1)?), row.get(2)?))
-    })
+    all(conn, sql, params![ino, after.0, after.1, till, since, limit], removable)
 }
 
-/// Returns at most `limit` live extents of a node: their keys and chunks.
-pub(crate) fn live(conn: &Connection, ino: u64, limit: usize) -> DbResult<Vec<((u64, u64), u64)>> {
-    let sql = "SELECT till, off, chunk FROM extent WHERE ino = ?1 AND till = 0 ORDER BY off LIMIT ?2";
-    all(conn, sql, params![ino, limit], |row| Ok(((row.get(0)?, row.get(1)?), row.get(2)?)))
+/// Returns at most `limit` live extents of a node.
+pub(crate) fn live(conn: &Connection, ino: u64, limit: usize) -> DbResult<Vec<Removable>> {
+    let sql = "SELECT till, off, chunk, len FROM extent WHERE ino = ?1 AND till = 0 ORDER BY off LIMIT ?2";
+    all(conn, sql, params![ino, limit], removable)
+}
+
+/// Calls `take` with the extents of a node: first commit, end (0 for a live one) and length. Without
+/// `with_live` those of the past only.
+pub(crate) fn each_span(
+    conn: &Connection,
+    ino: u64,
+    with_live: bool,
+    take: &mut dyn FnMut(u64, u64, u64),
+) -> DbResult<()> {
+    let mut statement =
+        conn.prepare_cached("SELECT since, till, len FROM extent WHERE ino = ?1 AND till >= ?2")?;
+    let mut rows = statement.query(params![ino, u64::from(!with_live)])?;
+    while let Some(row) = rows.next()? {
+        take(row.get(0)?, row.get(1)?, row.get(2)?);
+    }
+    Ok(())
 }
 
 /// Makes at most `limit` extents that ended after commit `seq` live again. Returns their number.

@@ -245,17 +245,19 @@ pub(crate) fn links_at(conn: &Connection, ino: u64, seq: u64) -> DbResult<Option
     one(conn, sql, [ino, seq], |row| row.get(0))
 }
 
-/// Removes at most `limit` versions of a node that ended at or before commit `till`, the oldest first. Once
-/// they are gone, removes attributes that no other version has. Returns the number of rows.
+/// Removes at most `limit` versions of a node that ended at or before commit `till`, the oldest first.
+/// Returns their number.
 pub(crate) fn fold_before(conn: &Connection, ino: u64, till: u64, limit: usize) -> DbResult<usize> {
     // The newest version until then is that of the oldest state.
     let sql = "DELETE FROM node WHERE ino = ?1 AND seq IN
          (SELECT seq FROM node WHERE ino = ?1
               AND seq < (SELECT max(seq) FROM node WHERE ino = ?1 AND seq <= ?2) ORDER BY seq LIMIT ?3)";
-    let removed = conn.prepare_cached(sql)?.execute(params![ino, till, limit])?;
-    if removed > 0 {
-        return Ok(removed);
-    }
+    Ok(conn.prepare_cached(sql)?.execute(params![ino, till, limit])?)
+}
+
+/// Removes at most `limit` sets of attributes that only versions which ended at or before commit `till` had.
+/// These versions are gone. Returns the number of sets.
+pub(crate) fn fold_attributes(conn: &Connection, ino: u64, till: u64, limit: usize) -> DbResult<usize> {
     // A later version has the attributes of that version, or later ones.
     let sql = "DELETE FROM attribute WHERE ino = ?1 AND seq IN
          (SELECT seq FROM attribute WHERE ino = ?1 AND seq <= ?2 AND seq <>
@@ -264,11 +266,22 @@ pub(crate) fn fold_before(conn: &Connection, ino: u64, till: u64, limit: usize) 
     Ok(conn.prepare_cached(sql)?.execute(params![ino, till, limit])?)
 }
 
-/// Removes the last version of a node, with its attributes.
-pub(crate) fn remove(conn: &Connection, ino: u64) -> DbResult<()> {
-    conn.prepare_cached("DELETE FROM node WHERE ino = ?1")?.execute([ino])?;
+/// Removes the last version of a node, with its attributes. Returns the number of versions.
+pub(crate) fn remove(conn: &Connection, ino: u64) -> DbResult<usize> {
     conn.prepare_cached("DELETE FROM attribute WHERE ino = ?1")?.execute([ino])?;
-    Ok(())
+    Ok(conn.prepare_cached("DELETE FROM node WHERE ino = ?1")?.execute([ino])?)
+}
+
+/// Returns the nodes after inode `after`, at most `limit`.
+pub(crate) fn inos_after(conn: &Connection, after: u64, limit: usize) -> DbResult<Vec<u64>> {
+    let sql = "SELECT DISTINCT ino FROM node WHERE ino > ?1 ORDER BY ino LIMIT ?2";
+    all(conn, sql, params![after, limit], |row| row.get(0))
+}
+
+/// Returns the number of versions of a node up to commit `last`.
+pub(crate) fn count_until(conn: &Connection, ino: u64, last: u64) -> DbResult<u64> {
+    let sql = "SELECT count(*) FROM node WHERE ino = ?1 AND seq <= ?2";
+    Ok(conn.prepare_cached(sql)?.query_row([ino, last], |row| row.get(0))?)
 }
 
 /// Returns the nodes after inode `after` up to `last` that have several versions or no name.

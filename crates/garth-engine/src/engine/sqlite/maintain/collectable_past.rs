@@ -1,0 +1,225 @@
+//! Report of what a garbage collection would remove of the past and of old content. It walks over all nodes in
+//! pieces, each in a transaction of its own, as `usage` does: memory does not grow with the account.
+
+use std::collections::BTreeSet;
+
+use rusqlite::Connection;
+
+use crate::engine::sqlite::SqliteFs;
+use crate::engine::sqlite::maintain::content_age::{Search, would_mark};
+use crate::engine::sqlite::maintain::step::Times;
+use crate::engine::sqlite::tables::content_gone::{self, Span};
+use crate::engine::sqlite::tables::{MAX, extents, nodes, past_leases};
+use crate::env::Env;
+use crate::error::Result;
+use crate::fs::store::Collectable;
+use crate::sqlite::DbResult;
+
+/// Nodes of a piece. Few in tests, so that they cross the border of a piece.
+const NODES: usize = if cfg!(test) { 3 } else { 256 };
+
+/// A collection to come.
+struct Collection<'a> {
+    env: &'a Env,
+    /// First commit whose state it leaves readable.
+    oldest: u64,
+    searches: &'a [Search],
+    /// States that open views of the past show.
+    read: BTreeSet<u64>,
+}
+
+impl SqliteFs {
+    /// Adds the versions and the content that a collection would remove, with its first readable commit
+    /// `report.oldest`.
+    pub(super) fn count_past(&self, times: Times, report: &mut Collectable) -> Result<()> {
+        let (env, oldest) = (self.inner.runtime.env(), report.oldest);
+        let searches = self.content_searches(times.now, oldest)?;
+        let has_marks = self.with_view(|view| Ok(content_gone::first_mark(view.conn)?.is_some()))?;
+        if oldest == 0 && searches.is_empty() && !has_marks {
+            return Ok(());
+        }
+        let mut after = 0;
+        loop {
+            let (counted, last) = self.with_view(|view| {
+                let mut read = BTreeSet::from_iter(past_leases::all_of(view.conn, times.now.0)?);
+                read.extend(self.open_pasts());
+                let collection = Collection { env, oldest, searches: &searches, read };
+                let (inos, mut counted) = (nodes::inos_after(view.conn, after, NODES)?, *report);
+                for ino in &inos {
+                    count_node(view.conn, &collection, *ino, &mut counted)?;
+                }
+                Ok((counted, inos.last().copied()))
+            })?;
+            *report = counted;
+            let Some(last) = last else { return Ok(()) };
+            after = last;
+        }
+    }
+}
+
+fn count_node(
+    conn: &Connection,
+    collection: &Collection<'_>,
+    ino: u64,
+    report: &mut Collectable,
+) -> DbResult<()> {
+    let Collection { env, oldest, searches, read } = collection;
+    let mut spans = content_gone::all_of(conn, ino)?;
+    for search in *searches {
+        let found = would_mark(conn, search, read, ino, env)?;
+        report.contents += found.len() as u64;
+        spans.extend(found);
+    }
+    let unlinked = nodes::last_unlink(conn, ino)?;
+    let has_ended = unlinked.is_some_and(|last| last <= *oldest);
+    let mut gone = joined(spans);
+    if has_ended {
+        // The last content of a removed file waits until nobody has it open, and then goes with the node.
+        gone.retain(|span| Some(span.till) != unlinked);
+    }
+    for span in &mut gone {
+        if Some(span.till) == unlinked {
+            // The last content is live.
+            span.till = MAX;
+        }
+    }
+    extents::each_span(conn, ino, unlinked.is_some(), &mut |since, till, len| {
+        // Written without a name, which no state shows.
+        if unlinked.is_some_and(|last| since > last) {
+            return;
+        }
+        let end = if till == 0 { MAX } else { till };
+        // Because of that wait, the past goes before it.
+        let is_first = |span: &Span| span.till < MAX || end > *oldest;
+        if gone.iter().any(|span| span.since <= since && end <= span.till && is_first(span)) {
+            report.content_bytes += len;
+        } else if has_ended || end <= *oldest {
+            report.ended_bytes += len;
+        }
+    })?;
+    report.ended_versions += match unlinked.filter(|_| has_ended) {
+        Some(last) => nodes::count_until(conn, ino, last)?,
+        // The newest one until then is that of the oldest state.
+        None => nodes::count_until(conn, ino, *oldest)?.saturating_sub(1),
+    };
+    Ok(())
+}
+
+/// Joins adjacent spans of a node.
+fn joined(mut spans: Vec<Span>) -> Vec<Span> {
+    spans.sort_unstable_by_key(|span| span.since);
+    let mut joined: Vec<Span> = Vec::new();
+    for span in spans {
+        match joined.last_mut() {
+            Some(last) if span.since <= last.till => last.till = last.till.max(span.till),
+            _ => joined.push(span),
+        }
+    }
+    joined
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use futures::executor::block_on;
+
+    use super::*;
+    use crate::env::ManualClock;
+    use crate::fs::store::Collected;
+    use crate::fs::{AccountStore as _, FileSystem as _};
+    use crate::model::{At, Batch, Op, SetAttrs, Timestamp};
+    use crate::path::TreePath;
+    use crate::rule::PathPattern;
+    use crate::rule::retention::{ContentLimit, Retention};
+
+    const GRACE: Duration = Duration::from_secs(600);
+
+    struct Account {
+        fs: Arc<SqliteFs>,
+        clock: ManualClock,
+        _folder: tempfile::TempDir,
+    }
+
+    fn at(path: &str) -> At {
+        At::Path(TreePath::parse(path).unwrap())
+    }
+
+    /// Returns an account with 20 commits, one a second: to `/f`, to `/off/a` and `/off/b`, whose old content
+    /// is not kept, to attributes and directories. Commit 5 removes `/off/b`, commit 15 `/d`.
+    fn account(commits: Option<u64>) -> Account {
+        let (env, clock) = Env::manual(Timestamp(1_700_000_000_000_000_000));
+        let folder = tempfile::tempdir().unwrap();
+        let fs = SqliteFs::open(folder.path(), env, crate::rule::sample::registry()).unwrap();
+        let off = ContentLimit { pattern: PathPattern::parse("/off/**").unwrap(), keep: Duration::ZERO };
+        for n in 1..=20 {
+            let mut ops = vec![
+                Op::write(at("/f"), "f".repeat(n)),
+                Op::write(at("/off/a"), "a".repeat(n)).with_parents(),
+                Op::append(at("/log"), "line\n"),
+                Op::set_attrs(at("/log"), SetAttrs::new().tags([format!("{n}")])),
+            ];
+            if n < 5 {
+                ops.push(Op::write(at("/off/b"), "b".repeat(n)));
+            } else if n == 5 {
+                ops.push(Op::remove(at("/off/b")));
+            }
+            if n < 15 {
+                ops.push(Op::write(at(&format!("/d/{n}/e")), "e").with_parents());
+            } else if n == 15 {
+                ops.push(Op::remove_tree(at("/d")));
+            }
+            clock.advance(Duration::from_secs(1));
+            block_on(fs.commit(Batch::new(ops))).unwrap();
+        }
+        let retention = Retention { commits, content: vec![off], ..Retention::default() };
+        block_on(fs.set_retention(retention)).unwrap();
+        Account { fs, clock, _folder: folder }
+    }
+
+    fn would(report: &Collectable) -> [u64; 5] {
+        let Collectable { folded, ended_versions, ended_bytes, contents, content_bytes, .. } = *report;
+        [folded, ended_versions, ended_bytes, contents, content_bytes]
+    }
+
+    fn did(report: &Collected) -> [u64; 5] {
+        let Collected { folded, ended_versions, ended_bytes, contents, content_bytes, .. } = *report;
+        [folded, ended_versions, ended_bytes, contents, content_bytes]
+    }
+
+    #[test]
+    fn dry_run_counts_what_collections_then_remove() {
+        for commits in [None, Some(20), Some(17), Some(12), Some(3), Some(0)] {
+            let account = account(commits);
+            let before = would(&account.fs.collectable(GRACE).unwrap());
+            let mut removed = [0; 5];
+            // Runs mark content, remove it and the past, then nodes that nobody has open.
+            for _ in 0..5 {
+                let collected = did(&account.fs.collect(GRACE).unwrap());
+                removed.iter_mut().zip(collected).for_each(|(sum, more)| *sum += more);
+                account.clock.advance(GRACE);
+            }
+            assert_eq!(before, removed, "{commits:?} are kept");
+            assert_eq!(would(&account.fs.collectable(GRACE).unwrap()), [0; 5]);
+            assert!(before[3] > 0 && before[4] > 0, "{before:?}");
+        }
+    }
+
+    #[test]
+    fn dry_run_counts_marked_content_until_it_is_removed() {
+        let account = account(Some(12));
+        let [folded, versions, bytes, contents, content_bytes] =
+            would(&account.fs.collectable(GRACE).unwrap());
+        assert_eq!(account.fs.collect(GRACE).unwrap().contents, contents);
+        let after = would(&account.fs.collectable(GRACE).unwrap());
+        assert_eq!(after, [folded, versions, bytes, 0, content_bytes]);
+    }
+
+    #[test]
+    fn adjacent_spans_are_joined() {
+        let span = |since, till| Span { ino: 7, since, till };
+        let spans = vec![span(5, 6), span(1, 3), span(3, 5), span(8, 9)];
+        assert_eq!(joined(spans), [span(1, 6), span(8, 9)]);
+    }
+}
