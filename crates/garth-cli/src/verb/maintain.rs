@@ -45,11 +45,11 @@ pub(crate) struct Fsck {
 /// Snapshots, overlays and open files keep the states that they need. Unused content is removed by the first
 /// run after the grace period; so is the past, and an upload that no commit has used, which is kept for at
 /// least 2m. With --json, prints one object per account: account, dry_run, expired, staged, versions, merged,
-/// chunks, bytes, packs, freed, waiting, waiting_bytes, folded (commits that left the log), ended_versions and
-/// ended_bytes (versions and content that only those commits showed), contents (old contents of files that can
-/// no longer be read) and content_bytes (those removed), oldest (the first commit whose state can be read, 0
-/// for all); with --dry-run unnamed (the number of files whose versions would be removed) in place of versions
-/// and merged.
+/// chunks, bytes, packs, freed, shrunk (bytes by which the database becomes shorter), waiting, waiting_bytes,
+/// folded (commits that left the log), ended_versions and ended_bytes (versions and content that only those
+/// commits showed), contents (old contents of files that can no longer be read) and content_bytes (those
+/// removed), oldest (the first commit whose state can be read, 0 for all); with --dry-run unnamed (the number
+/// of files whose versions would be removed) in place of versions, merged and shrunk.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  garth gc --dry-run\n  garth gc --all")]
 pub(crate) struct Gc {
@@ -149,7 +149,7 @@ fn collected(account: &str, report: &Collected) -> String {
         counted(report.packs, "pack file", "pack files"),
         counted(report.folded, "commit", "commits"),
         counted(report.merged, "extent", "extents"),
-        HumanBytes(report.freed),
+        HumanBytes(report.freed.saturating_add(report.shrunk)),
     );
     let ended = past((report.ended_versions, report.ended_bytes), (report.contents, report.content_bytes));
     text + &ended + &waiting(report.waiting, report.waiting_bytes) + &oldest(report.oldest)

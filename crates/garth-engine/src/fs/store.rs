@@ -225,6 +225,8 @@ pub struct Collected {
     /// Bytes of pack files given back to the disk: of removed files, and of ranges in others without a
     /// reference.
     pub freed: u64,
+    /// Bytes of free pages by which the file of the database becomes shorter.
+    pub shrunk: u64,
     /// Files that wait for the grace: pack files that are empty or have such ranges, and unnamed files that
     /// were written to.
     pub waiting: u64,
@@ -323,7 +325,8 @@ pub enum Hold {
 pub struct StoredUsage {
     /// Pages of the database in use.
     pub pages: u64,
-    /// Free pages of the database, which later writes use: its file does not shrink.
+    /// Free pages of the database, which later writes use. Collections return those beyond a quarter of its
+    /// file to the disk, unless an older garth created it.
     pub free: u64,
     /// Write-ahead log of the database.
     pub wal: u64,

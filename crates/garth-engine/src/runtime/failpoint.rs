@@ -22,7 +22,7 @@ impl Failpoints {
 }
 
 #[cfg(debug_assertions)]
-pub use armed::{CHECKPOINT, Failure, MIGRATE, POINTS};
+pub use armed::{CHECKPOINT, Failure, MIGRATE, POINTS, SHRINK};
 
 #[cfg(debug_assertions)]
 use armed::Armed;
@@ -68,6 +68,9 @@ mod armed {
     /// Point after a checkpoint. It is only passed once the log has grown long, and when an account is opened
     /// that was not closed.
     pub const CHECKPOINT: &str = "checkpoint";
+    /// Point of a step of `gc` that returns free pages to the disk. It is only passed once much of a database
+    /// is free.
+    pub const SHRINK: &str = "gc-shrink";
 
     /// Way in which a point fails.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,13 +94,13 @@ mod armed {
     }
 
     impl Failpoints {
-        /// Arms a failure, once, at a point of [`POINTS`], [`MIGRATE`] or [`CHECKPOINT`], after `after`
-        /// passes.
+        /// Arms a failure, once, at a point of [`POINTS`], [`MIGRATE`], [`CHECKPOINT`] or [`SHRINK`], after
+        /// `after` passes.
         ///
         /// # Panics
         /// If there is no such point.
         pub fn arm(&self, point: &str, failure: Failure, after: u32) {
-            let known = POINTS.into_iter().chain([MIGRATE, CHECKPOINT]).find(|known| *known == point);
+            let known = POINTS.into_iter().chain([MIGRATE, CHECKPOINT, SHRINK]).find(|known| *known == point);
             let point = known.expect("a point that the engine has");
             *self.armed.lock().unwrap_or_else(PoisonError::into_inner) =
                 Some(Armed { point, failure, after });

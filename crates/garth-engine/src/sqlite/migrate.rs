@@ -15,6 +15,9 @@ const WAL_TRIES: u32 = 100;
 /// Pause between two attempts.
 const WAL_PAUSE: std::time::Duration = std::time::Duration::from_millis(20);
 
+/// Value of `PRAGMA auto_vacuum` in a file that can return free pages to the disk.
+pub(crate) const INCREMENTAL: i64 = 2;
+
 /// Format of a kind of database.
 pub(crate) struct Format {
     /// `PRAGMA application_id`: identifies files of garth.
@@ -22,6 +25,9 @@ pub(crate) struct Format {
     /// Migration scripts, one for each version, starting at the empty file. The version of a file (`PRAGMA
     /// user_version`) is the number of scripts that have run. Scripts are only ever appended.
     pub(crate) scripts: &'static [&'static str],
+    /// True if new files can return free pages to the disk (`PRAGMA auto_vacuum = INCREMENTAL`). An existing
+    /// file keeps its mode: SQLite only changes it when it rewrites the file.
+    pub(crate) shrinks: bool,
 }
 
 impl Format {
@@ -70,7 +76,11 @@ impl Format {
         first_rows: impl FnOnce(&Connection) -> DbResult<()>,
     ) -> DbResult<()> {
         // Before the switch to WAL, which writes: a file of another program must stay unchanged.
-        self.version(conn, database)?;
+        let version = self.version(conn, database)?;
+        if self.shrinks && version == 0 {
+            // Before the first page, which the switch to WAL writes: later SQLite ignores it.
+            conn.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
+        }
         switch_to_wal(conn, env)?;
         conn.pragma_update(None, "synchronous", "FULL")?;
         conn.execute_batch("BEGIN IMMEDIATE")?;
@@ -92,6 +102,18 @@ impl Format {
         }
         Ok(conn.execute_batch("COMMIT")?)
     }
+}
+
+/// Writes a copy of a database, which can return free pages to the disk whether or not this one can.
+pub(crate) fn copy(conn: &Connection, target: &str) -> DbResult<()> {
+    // Only if it differs: the mode of a file that has it is written to the file.
+    let mode: i64 = conn.query_row("PRAGMA auto_vacuum", [], |row| row.get(0))?;
+    if mode != INCREMENTAL {
+        // SQLite ignores it for this file, and applies it to the copy.
+        conn.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
+    }
+    conn.execute("VACUUM INTO ?1", [target])?;
+    Ok(())
 }
 
 /// Finishes a copy by `VACUUM INTO`: applies `change`, then sets the WAL mode, the only setting that the copy
@@ -129,7 +151,7 @@ mod tests {
     static SECOND: Format = format(&SCRIPTS);
 
     const fn format(scripts: &'static [&'static str]) -> Format {
-        Format { application_id: 17, scripts }
+        Format { application_id: 17, scripts, shrinks: true }
     }
 
     fn database(folder: &Path) -> Database {
@@ -173,6 +195,25 @@ mod tests {
             assert_eq!(number(&database, "SELECT n * 10 + m FROM t"), 27, "its row was kept, none was added");
             assert_eq!(number(&database, "PRAGMA user_version"), 2);
         }
+    }
+
+    #[test]
+    fn new_file_can_return_pages_and_old_one_keeps_its_mode() {
+        static OLD: Format = Format { application_id: 17, scripts: &[SCRIPTS[0]], shrinks: false };
+        let folder = tempfile::tempdir().unwrap();
+        let database = database(folder.path());
+        bring_forward(&FIRST, &database).unwrap();
+        assert_eq!(number(&database, "PRAGMA auto_vacuum"), INCREMENTAL);
+        std::fs::remove_file(&database.file).unwrap();
+        bring_forward(&OLD, &database).unwrap();
+        bring_forward(&SECOND, &database).unwrap();
+        assert_eq!(number(&database, "PRAGMA auto_vacuum"), 0);
+        let target = folder.path().join("copy.db");
+        copy(&Connection::open(&database.file).unwrap(), target.to_str().unwrap()).unwrap();
+        assert_eq!(number(&database, "PRAGMA auto_vacuum"), 0);
+        let copied = Database { file: target, ..database };
+        assert_eq!(number(&copied, "PRAGMA auto_vacuum"), INCREMENTAL);
+        assert_eq!(number(&copied, "SELECT n FROM t"), 1);
     }
 
     #[test]

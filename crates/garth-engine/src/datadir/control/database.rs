@@ -36,6 +36,8 @@ static FORMAT: Format = Format {
         include_str!("v3.sql"),
         include_str!("v4.sql"),
     ],
+    // It stays small.
+    shrinks: false,
 };
 
 fn first_rows(conn: &Connection, env: &Env) -> DbResult<()> {

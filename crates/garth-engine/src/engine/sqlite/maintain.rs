@@ -19,6 +19,7 @@ pub(crate) mod reindex;
 pub(crate) mod set_quota;
 pub(crate) mod set_retention;
 pub(crate) mod set_rule;
+pub(crate) mod shrink;
 pub(crate) mod step;
 pub(crate) mod usage;
 

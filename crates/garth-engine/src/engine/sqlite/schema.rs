@@ -33,6 +33,7 @@ static FORMAT: Format = Format {
     application_id: 0x4752_5448, // "GRTH" in ASCII
     // A script is never changed once it was released: files in use have run it.
     scripts: &[FORMAT_1, FORMAT_2, FORMAT_3, FORMAT_4, FORMAT_5, FORMAT_6, FORMAT_7, FORMAT_8, FORMAT_9],
+    shrinks: true,
 };
 
 /// Writes the rows of a new database, with the version of the set of projections, whose keys are complete

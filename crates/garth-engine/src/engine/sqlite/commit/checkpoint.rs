@@ -11,6 +11,7 @@ use std::time::Duration;
 use rusqlite::Connection;
 
 use crate::engine::sqlite::schema;
+use crate::error::Result;
 use crate::runtime::Runtime;
 use crate::runtime::permits::Permit;
 use crate::sqlite::connect::reset_busy_timeout;
@@ -29,6 +30,11 @@ const PASSIVE_ABOVE: i64 = 512;
 const RESTART_ABOVE: i64 = 2048;
 /// Time that a RESTART waits for readers of old pages. Commits wait for it.
 const RESTART_WAIT: Duration = Duration::from_millis(200);
+
+/// Attempts to copy the complete WAL while another checkpoint runs.
+const COPY_TRIES: u32 = 50;
+/// Pause between two of these attempts.
+const COPY_PAUSE: Duration = Duration::from_millis(20);
 
 /// Checkpoints of one database.
 pub(crate) struct Checkpoints {
@@ -109,6 +115,28 @@ impl Checkpoints {
         Ok(())
     }
 
+    /// Copies the WAL as far as readers allow. If no reader needs older pages, all of it is copied, and SQLite
+    /// cuts the file off after its last page. Blocks.
+    pub(crate) fn copy_all(&self) -> Result<()> {
+        for _ in 0..COPY_TRIES {
+            // One that runs already may have begun before the last commit.
+            if self.passive()?.pages >= 0 {
+                break;
+            }
+            self.runtime.env().sleep(COPY_PAUSE);
+        }
+        Ok(())
+    }
+
+    /// Runs a PASSIVE checkpoint on a reader's connection. It blocks no one.
+    fn passive(&self) -> Result<Progress> {
+        self.pool.with(|conn| {
+            // The connection's next user commits nothing, so the setting need not be reset.
+            schema::set_synchronous(conn, true, self.runtime.fault())?;
+            self.checkpoint(conn, PASSIVE)
+        })
+    }
+
     /// Runs a checkpoint. SQLite counts frames as copied before they are synced in the database, so a failed
     /// sync may be the first and last sign of a lost page. In that case the pool is poisoned: nothing is
     /// written any more, and the WAL stays.
@@ -147,14 +175,8 @@ struct Passive {
 
 impl Work for Passive {
     fn run(self: Arc<Self>) -> Option<Arc<dyn Work>> {
-        let Checkpoints { pool, runtime, .. } = &*self.checkpoints;
-        let outcome = pool.with(|conn| {
-            // The connection's next user commits nothing, so the setting need not be reset.
-            schema::set_synchronous(conn, true, runtime.fault())?;
-            self.checkpoints.checkpoint(conn, PASSIVE)
-        });
-        if let Err(error) = outcome {
-            runtime.in_account(|| tracing::warn!(%error, "checkpoint failed"));
+        if let Err(error) = self.checkpoints.passive() {
+            self.checkpoints.runtime.in_account(|| tracing::warn!(%error, "checkpoint failed"));
         }
         None
     }

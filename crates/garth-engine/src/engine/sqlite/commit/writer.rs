@@ -259,6 +259,11 @@ impl Writer {
         }
     }
 
+    /// Copies the WAL into the database as far as readers allow. Blocks.
+    pub(crate) fn checkpoint(&self) -> Result<()> {
+        self.checkpoints.copy_all()
+    }
+
     /// Makes every commit durable. Returns the last one.
     pub(crate) async fn sync(self: &Arc<Self>) -> Result<Seq> {
         let touch = |conn: &Connection| {

@@ -15,7 +15,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::fs::store::Backup;
 use crate::runtime::disk::{self, dir_of, new_dir, sync_dir};
 use crate::sqlite::DbResult;
-use crate::sqlite::migrate::finish_copy;
+use crate::sqlite::migrate::{copy as copy_database, finish_copy};
 
 fn failed(error: std::io::Error) -> Error {
     disk::failed("the backup could not be written")(error)
@@ -43,10 +43,7 @@ impl SqliteFs {
         let copy = folder.join(DATABASE);
         let target = copy.to_str().ok_or_else(|| Error::invalid("the backup's path is not UTF-8"))?;
         // Outside a transaction, because `VACUUM INTO` reads in one of its own.
-        self.inner.pool.with(|conn| {
-            conn.execute("VACUUM INTO ?1", [target])?;
-            Ok(())
-        })?;
+        self.inner.pool.with(|conn| copy_database(conn, target))?;
         let (seq, packs) = finish_copy(&copy, keep_packs).map_err(|error| error.describe(&SUBJECT))?;
         let mut bytes = sync(&copy)?;
         if !packs.is_empty() {

@@ -1,5 +1,5 @@
-//! Report of what a garbage collection would remove of the past and of old content. It walks over all nodes in
-//! pieces, each in a transaction of its own, as `usage` does: memory does not grow with the account.
+//! Report of what a garbage collection would remove of the past and of old content. It walks over all nodes
+//! in pieces, each in a transaction of its own, as `usage` does: memory does not grow with the account.
 
 use std::collections::BTreeSet;
 

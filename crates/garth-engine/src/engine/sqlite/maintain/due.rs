@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::engine::sqlite::maintain::announce::{self, with_slack};
-use crate::engine::sqlite::maintain::content_age;
+use crate::engine::sqlite::maintain::{content_age, shrink};
 use crate::engine::sqlite::query::read_view::ReadView;
 use crate::engine::sqlite::tables::fold::{self, Phase};
 use crate::engine::sqlite::tables::{
@@ -27,6 +27,7 @@ pub(super) fn due(view: &ReadView<'_>, now: Timestamp) -> DbResult<Option<Timest
     let mut times = vec![of_the_past(view, now, grace)?, of_content(view, now)?, expiry::first(conn)?];
     times.push(idempotency::first_end(conn)?.map(|end| end.saturating_add(RECORDS)));
     times.push(chunk_refs::any_unused(conn)?.map(|_| now.0));
+    times.push(shrink::is_due(conn)?.then_some(now.0));
     let head = head::get(conn)?;
     times.push((head.seq - head::merged(conn)?.min(head.seq) >= UNMERGED).then_some(now.0));
     if packs::any_due(conn, i64::MAX)? {

@@ -68,6 +68,7 @@ impl SqliteFs {
         self.remove_chunks(now, &mut collected)?;
         self.doom_orphans()?;
         self.give_back(times, &mut collected)?;
+        self.shrink(&mut collected)?;
         (collected.waiting, collected.waiting_bytes) = self.with_view(|view| waiting(view.conn, times))?;
         Ok(collected)
     }

@@ -96,7 +96,8 @@ pub(crate) fn queued(conn: &Connection) -> DbResult<u64> {
 }
 
 /// Has the next removal of the past look at all nodes: it does not rely on table `replaced` for the commits
-/// up to the head. If small extents were searched beyond the head, they are searched again from the beginning.
+/// up to the head. If small extents were searched beyond the head, they are searched again from the
+/// beginning.
 pub(crate) fn search_all_nodes(conn: &Connection) -> DbResult<()> {
     conn.execute("UPDATE head SET queued = seq, merged = iif(merged > seq, 0, merged)", [])?;
     Ok(())

@@ -97,7 +97,8 @@ pub(crate) struct UsageAnswer {
     max_stored: Option<u64>,
     /// Pages of the database in use.
     pages: u64,
-    /// Free pages of the database, which later writes use: its file does not shrink.
+    /// Free pages of the database, which later writes use. Collections return those beyond a quarter of its
+    /// file to the disk, unless an older garth created it.
     free: u64,
     /// Write-ahead log of the database.
     wal: u64,

@@ -1,0 +1,230 @@
+//! Returns free pages of the database to the disk, so that its file follows what is stored. Why:
+//! `docs/decisions/files-shrink-in-steps.md`.
+
+use rusqlite::Connection;
+
+use crate::engine::sqlite::SqliteFs;
+use crate::engine::sqlite::commit::stored::{self, Pages};
+use crate::engine::sqlite::maintain::step::Turn;
+use crate::error::Result;
+use crate::fs::store::Collected;
+use crate::sqlite::DbResult;
+use crate::sqlite::migrate::INCREMENTAL;
+
+/// A file shrinks if more than this part of it is free, a quarter. Fewer pages are left to later writes,
+/// which then need not make the file longer again.
+const PART: u64 = 4;
+/// Bytes that must be free for a file to shrink.
+const LEAST: u64 = 1 << 20;
+/// Pages moved in one step: 1 MiB. Each also changes the page that leads to it, and both go to the WAL.
+const PAGES: usize = 256;
+
+impl SqliteFs {
+    /// Moves pages from the end of the database to free ones, and cuts the file off after the last one, while
+    /// much of it is free.
+    pub(super) fn shrink(&self, collected: &mut Collected) -> Result<()> {
+        // On a reader first: mostly little is free, and the writer is not needed.
+        if !self.with_view(|view| is_due(view.conn))? {
+            return Ok(());
+        }
+        loop {
+            let runtime = self.inner.runtime.clone();
+            let returned = self.step(move |conn, turn| {
+                let returned = return_pages(conn, turn)?;
+                runtime.failpoints().pass("gc-shrink")?;
+                Ok(returned)
+            })?;
+            collected.shrunk += returned;
+            if returned == 0 {
+                break;
+            }
+        }
+        // The file is cut off once the WAL is copied. If a reader needs older pages, a later checkpoint does
+        // it.
+        self.inner.writer.checkpoint()
+    }
+}
+
+/// Returns true if so much of the file is free that it shrinks. A file that an older garth created does not:
+/// it lacks the pages by which SQLite finds what leads to a page.
+pub(super) fn is_due(conn: &Connection) -> DbResult<bool> {
+    let Pages { used, free } = stored::pages(conn)?;
+    if free < LEAST || free <= (used + free) / PART {
+        return Ok(false);
+    }
+    let mode: i64 = conn.prepare_cached("PRAGMA auto_vacuum")?.query_row([], |row| row.get(0))?;
+    Ok(mode == INCREMENTAL)
+}
+
+/// Returns some of the free pages to the disk, if much of the file is free. Returns their bytes.
+fn return_pages(conn: &Connection, turn: &mut Turn) -> DbResult<u64> {
+    if !is_due(conn)? {
+        return Ok(0);
+    }
+    let before = stored::pages(conn)?.free;
+    let mut statement = conn.prepare_cached("PRAGMA incremental_vacuum")?;
+    let mut rows = statement.query([])?;
+    let mut pages = 0;
+    // SQLite returns a row after each page. What is done so far stays when the statement ends before.
+    while pages < PAGES && rows.next()?.is_some() {
+        pages += 1;
+        if turn.is_over() {
+            break;
+        }
+    }
+    drop(rows);
+    Ok(before.saturating_sub(stored::pages(conn)?.free))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::time::Duration;
+
+    use futures::executor::block_on;
+
+    use super::*;
+    use crate::env::Env;
+    use crate::fs::{AccountStore as _, FileSystem as _};
+    use crate::model::{At, Batch, ByteRange, Op};
+    use crate::path::TreePath;
+    use crate::rule::retention::Retention;
+
+    /// Bytes of a file: fewer than go to a pack file.
+    const LEN: usize = 100_000;
+
+    struct Account {
+        fs: Arc<SqliteFs>,
+        folder: tempfile::TempDir,
+    }
+
+    fn at(path: &str) -> At {
+        At::Path(TreePath::parse(path).unwrap())
+    }
+
+    fn write(name: &str, n: u8) -> Batch {
+        // Content that no index reads and that no other file has.
+        let content: Vec<u8> = [0, n].into_iter().cycle().take(LEN).collect();
+        Batch::new([Op::write(at(name), content)])
+    }
+
+    /// Returns an account with 100 files, of which all but 5 are removed and the past with them.
+    fn account(folder: tempfile::TempDir) -> Account {
+        let fs = SqliteFs::open(folder.path(), Env::system(), crate::rule::sample::registry()).unwrap();
+        for n in 0..100 {
+            block_on(fs.commit(write(&format!("/{n}"), n))).unwrap();
+        }
+        block_on(fs.commit(Batch::new((5..100).map(|n| Op::remove(at(&format!("/{n}"))))))).unwrap();
+        block_on(fs.set_retention(Retention { commits: Some(0), ..Retention::default() })).unwrap();
+        Account { fs, folder }
+    }
+
+    impl Account {
+        /// Collects twice, and returns the bytes that were returned: the second run removes nodes.
+        fn gc(&self) -> u64 {
+            (0..2).map(|_| self.fs.collect(Duration::ZERO).unwrap().shrunk).sum()
+        }
+
+        fn file(&self) -> PathBuf {
+            self.folder.path().join("tree.db")
+        }
+
+        /// Returns the bytes of the database, with those that are not copied from the WAL yet.
+        fn pages(&self) -> u64 {
+            let Pages { used, free } = self.fs.with_view(|view| stored::pages(view.conn)).unwrap();
+            used + free
+        }
+
+        fn assert_sound(&self) {
+            assert_eq!(self.fs.check().unwrap().findings, []);
+            for n in 0..5_u8 {
+                let bytes = block_on(self.fs.read(&at(&format!("/{n}")), ByteRange::ALL)).unwrap();
+                assert!(bytes.len() == LEN && bytes[1] == n);
+            }
+        }
+    }
+
+    fn mode(file: &std::path::Path) -> i64 {
+        let conn = Connection::open(file).unwrap();
+        conn.query_row("PRAGMA auto_vacuum", [], |row| row.get(0)).unwrap()
+    }
+
+    #[test]
+    fn file_shrinks_when_the_past_is_removed() {
+        let account = account(tempfile::tempdir().unwrap());
+        let before = account.pages();
+        assert!(before > 95 * LEN as u64, "{before}");
+        let returned = account.gc();
+        assert!(returned > 80 * LEN as u64, "{returned}");
+        let length = std::fs::metadata(account.file()).unwrap().len();
+        assert!(length < 3 << 20, "{length} of {before} bytes are left");
+        assert_eq!(length, account.pages());
+        account.assert_sound();
+        assert!(!account.fs.with_view(|view| is_due(view.conn)).unwrap());
+        assert_eq!(account.gc(), 0);
+    }
+
+    #[test]
+    fn file_shrinks_while_others_read_and_write() {
+        let account = account(tempfile::tempdir().unwrap());
+        let stop = Arc::new(AtomicBool::new(false));
+        let other = SqliteFs::open(account.folder.path(), Env::system(), crate::rule::sample::registry());
+        let work: Vec<_> = [Arc::clone(&account.fs), other.unwrap()]
+            .into_iter()
+            .map(|fs| {
+                let stop = Arc::clone(&stop);
+                std::thread::spawn(move || {
+                    let mut rounds = 0;
+                    while rounds == 0 || !stop.load(Ordering::Relaxed) {
+                        let bytes = block_on(fs.read(&at("/4"), ByteRange::ALL)).unwrap();
+                        assert!(bytes.len() == LEN && bytes[1] == 4);
+                        block_on(fs.commit(write("/own", 200))).unwrap();
+                        rounds += 1;
+                    }
+                })
+            })
+            .collect();
+        let (before, returned) = (account.pages(), account.gc());
+        stop.store(true, Ordering::Relaxed);
+        work.into_iter().for_each(|thread| thread.join().unwrap());
+        assert!(returned > 80 * LEN as u64, "{returned} of {before}");
+        account.assert_sound();
+    }
+
+    #[cfg(debug_assertions)]
+    #[test]
+    fn interrupted_shrinking_goes_on() {
+        use crate::runtime::failpoint::{Failure, SHRINK};
+        for after in [0, 3] {
+            let account = account(tempfile::tempdir().unwrap());
+            account.fs.collect(Duration::ZERO).unwrap();
+            account.fs.inner.runtime.failpoints().arm(SHRINK, Failure::Io, after);
+            assert!(account.fs.collect(Duration::ZERO).is_err());
+            account.assert_sound();
+            account.gc();
+            account.assert_sound();
+            let length = std::fs::metadata(account.file()).unwrap().len();
+            assert!(length < 3 << 20, "{length}");
+        }
+    }
+
+    #[test]
+    fn account_of_older_garth_shrinks_as_a_backup() {
+        let folder = tempfile::tempdir().unwrap();
+        // The first page of the file has the mode.
+        let conn = Connection::open(folder.path().join("tree.db")).unwrap();
+        conn.execute_batch("PRAGMA journal_mode = WAL").unwrap();
+        drop(conn);
+        let account = account(folder);
+        assert_eq!((account.gc(), mode(&account.file())), (0, 0));
+        assert!(account.pages() > 95 * LEN as u64);
+        account.assert_sound();
+        let copies = tempfile::tempdir().unwrap();
+        let copy = copies.path().join("copy");
+        account.fs.backup(&copy).unwrap();
+        assert_eq!((mode(&account.file()), mode(&copy.join("tree.db"))), (0, INCREMENTAL));
+        assert!(std::fs::metadata(copy.join("tree.db")).unwrap().len() < 3 << 20);
+    }
+}
