@@ -47,7 +47,7 @@ pub struct HomeStats {
     pub uploads: UploadStats,
     /// Accounts whose tree is open.
     pub open_accounts: u64,
-    /// Their stored bytes, as of the last minute.
+    /// Stored bytes of these accounts, as of the last minute. Accounts that are closed do not count.
     pub stored_bytes: u64,
     /// Open connections to databases, and pack files open for reading.
     pub connections: u64,

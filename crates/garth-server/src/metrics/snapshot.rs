@@ -130,7 +130,7 @@ impl Snapshot {
     fn encode_storage(&self, encoder: &mut Encoder<'_>) -> fmt::Result {
         let HomeStats { index, checkpoints, uploads, .. } = &self.home;
         encoder.gauge("garth_accounts_open", "Accounts whose tree is open.", self.home.open_accounts)?;
-        let help = "Stored bytes of open accounts, as of the last minute.";
+        let help = "Stored bytes of the accounts that this process has open, as of the last minute.";
         encoder.gauge("garth_stored_bytes", help, self.home.stored_bytes)?;
         let (open, idle) = (self.home.connections, self.home.idle_connections);
         let help = "Open connections to databases, and pack files open for reading.";
