@@ -189,7 +189,8 @@ mod tests {
         let (before, returned) = (account.pages(), account.gc());
         stop.store(true, Ordering::Relaxed);
         work.into_iter().for_each(|thread| thread.join().unwrap());
-        assert!(returned > 80 * LEN as u64, "{returned} of {before}");
+        // Fewer than without the others, whose commits use free pages.
+        assert!(returned > 60 * LEN as u64, "{returned} of {before}");
         account.assert_sound();
     }
 

@@ -37,7 +37,7 @@ pub(crate) type Key = (Vec<u8>, u64);
 /// Returns at most `limit` rows after a key: their keys, and false for those that no file can have: a place
 /// beyond the content, more lines than bytes, or content of a commit to come.
 pub(crate) fn next(conn: &Connection, after: &Key, limit: usize) -> DbResult<Vec<(Key, bool)>> {
-    // Of another content than the newest nothing but the number of lines is known, and it is not used.
+    // A row of other content than the newest is not used, and the size of that content may be gone.
     let sql = "SELECT demand, ino, lines >= 1 AND lines - 1 <= until
              AND etag <= (SELECT seq FROM head)
              AND until <= coalesce((SELECT iif(content_seq = etag, size, NULL) FROM node
