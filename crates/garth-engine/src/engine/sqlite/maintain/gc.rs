@@ -8,40 +8,29 @@
 //! process that has one open knows it, and looks for marks once a minute. Why:
 //! `docs/decisions/leases-and-two-phase-gc.md`, `docs/decisions/counted-references.md`.
 
-use std::collections::BTreeSet;
-use std::fs;
-use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::executor::block_on;
 use rusqlite::Connection;
 
-use crate::engine::sqlite::maintain::merge_extents::{self, MergeStats, Run};
 use crate::engine::sqlite::maintain::orphan_nodes::{self, Place};
 use crate::engine::sqlite::maintain::step::{Times, Turn};
 use crate::engine::sqlite::tables::staged::{self, Due};
-use crate::engine::sqlite::tables::{
-    chunk_refs, expiry, head, idempotency, leases, names_of_node, packs, past_leases,
-};
-use crate::engine::sqlite::{SqliteFs, chunk_store, control};
+use crate::engine::sqlite::tables::{expiry, idempotency, leases, names_of_node, past_leases};
+use crate::engine::sqlite::{SqliteFs, control};
 use crate::error::{ErrorKind, Result};
 use crate::fs::FileSystem;
 use crate::fs::store::Collected;
-use crate::model::{At, Batch, Op, Precondition, Timestamp};
+use crate::model::{At, Batch, Op, Precondition};
 use crate::path::TreePath;
 use crate::rule::Registry;
-use crate::runtime::disk::{failed, punch_hole};
 use crate::sqlite::DbResult;
 
 /// Expired entries recorded in one commit: bounds the time that writers wait for it.
 const EXPIRED: usize = 64;
-/// Rows fetched, or files examined, at a time.
+/// Rows removed at a time.
 const PIECE: usize = 256;
-/// Files with small extents held in memory at a time.
-const FILES: usize = 4096;
-/// Runs of small extents passed to one step.
-const RUNS: usize = 64;
 
 impl SqliteFs {
     /// Implements `AccountStore::gc` on this thread. Pack files, unnamed files, and the past are removed in
@@ -133,212 +122,6 @@ impl SqliteFs {
         }
         Ok(files)
     }
-
-    /// Merges small extents of `files`, and of the files that were written after the last run. Runs are found
-    /// on readers and merged in steps.
-    fn merge(&self, files: &[u64], collected: &mut Collected) -> Result<()> {
-        self.merge_files(files, 0, collected)?;
-        let mut from = self.with_view(|view| head::merged(view.conn))?;
-        loop {
-            let (mut written, mut last) = (BTreeSet::new(), from);
-            // Many short reads rather than a long one, which would keep the WAL from starting over.
-            while written.len() < FILES
-                && let Some(seq) =
-                    self.with_view(|view| merge_extents::written(view.conn, last, &mut written))?
-            {
-                last = seq;
-            }
-            if last == from {
-                return Ok(());
-            }
-            self.merge_files(&written.into_iter().collect::<Vec<_>>(), from, collected)?;
-            // Only now: a run that is interrupted starts with the same commits again.
-            self.step(move |conn, _| head::set_merged(conn, last))?;
-            from = last;
-        }
-    }
-
-    fn merge_files(&self, files: &[u64], since: u64, collected: &mut Collected) -> Result<()> {
-        let mut runs = Vec::new();
-        for ino in files {
-            let mut at = Some((0, 0));
-            while let Some(from) = at {
-                let found = self.with_view(|view| merge_extents::find(view.conn, *ino, since, from))?;
-                at = found.next;
-                runs.extend(found.runs);
-                if (runs.len() >= RUNS || found.longer.is_some())
-                    && self.merge_runs(std::mem::take(&mut runs), collected)?
-                // The merged run is one extent now, which begins the next run.
-                {
-                    at = found.longer.or(at);
-                }
-            }
-        }
-        self.merge_runs(runs, collected).map(drop)
-    }
-
-    /// Returns true if the last run was merged.
-    fn merge_runs(&self, runs: Vec<Run>, collected: &mut Collected) -> Result<bool> {
-        let (mut runs, mut last) = (std::collections::VecDeque::from(runs), false);
-        while !runs.is_empty() {
-            let (packs, runtime) = (Arc::clone(&self.inner.packs), self.inner.runtime.clone());
-            // A step may end before its runs do: it returns the rest.
-            let (left, merged) = self.step(move |conn, turn| {
-                let merged = merge_extents::merge(conn, &packs, &runtime, &mut runs, turn)?;
-                Ok((runs, merged))
-            })?;
-            runs = left;
-            let MergeStats { extents, chunks, bytes, .. } = merged;
-            collected.merged += extents;
-            collected.chunks += chunks;
-            collected.bytes += bytes;
-            last = merged.last;
-        }
-        Ok(last)
-    }
-
-    /// Removes the chunks that nothing refers to.
-    pub(super) fn remove_chunks(&self, now: Timestamp, collected: &mut Collected) -> Result<()> {
-        loop {
-            let runtime = self.inner.runtime.clone();
-            let (chunks, bytes, more) = self.step(move |conn, turn| {
-                let removed = remove_chunks(conn, now, turn)?;
-                runtime.failpoints().pass("gc-sweep")?;
-                Ok(removed)
-            })?;
-            collected.chunks += chunks;
-            collected.bytes += bytes;
-            if !more {
-                return Ok(());
-            }
-        }
-    }
-
-    /// Dooms files in the pack folder that have no row.
-    fn doom_orphans(&self) -> Result<()> {
-        self.each_pack_file(|files| {
-            // On a reader first: mostly there are none, and the writer is not needed.
-            let files = self.with_view(|view| chunk_store::orphan_files(view.conn, files))?;
-            if files.is_empty() {
-                return Ok(());
-            }
-            let files: Vec<String> = files.into_iter().cloned().collect();
-            self.step(move |conn, _| {
-                for file in chunk_store::orphan_files(conn, &files)? {
-                    // As old as any: no row has referred to it.
-                    packs::insert_doomed(conn, file)?;
-                }
-                Ok(())
-            })
-        })
-    }
-
-    /// Gives the space of unused pack files and ranges back to the disk.
-    pub(super) fn give_back(&self, times: Times, collected: &mut Collected) -> Result<()> {
-        // Files and ranges that were marked until then are beyond the grace period.
-        let before = times.removed_before.0;
-        if self.with_view(|view| packs::any_due(view.conn, before))? {
-            // Otherwise a loss of power could bring rows back that refer to the removed files.
-            block_on(self.sync())?;
-        }
-        while self.remove_packs(before, collected)? {}
-        while self.punch_holes(before, collected)? {}
-        Ok(())
-    }
-
-    /// Removes some of the empty pack files. Returns true if there were any.
-    fn remove_packs(&self, before: i64, collected: &mut Collected) -> Result<bool> {
-        let packs = self.with_view(|view| packs::doomed(view.conn, before, PIECE))?;
-        let (failpoints, mut gone) = (self.inner.runtime.failpoints(), Vec::new());
-        for (id, file, size) in packs {
-            failpoints.pass("gc-unlink")?;
-            match fs::remove_file(self.inner.packs.folder().join(&file)) {
-                Ok(()) => (collected.packs, collected.freed) = (collected.packs + 1, collected.freed + size),
-                // Removed by an earlier run that did not get to its row.
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(error) => return Err(failed("an unused pack file cannot be removed")(error)),
-            }
-            // This process may have it open, which would keep its space taken.
-            self.inner.packs.close(&file);
-            gone.push(id);
-        }
-        if gone.is_empty() {
-            return Ok(false);
-        }
-        failpoints.pass("gc-forget")?;
-        self.step(move |conn, _| {
-            for id in gone {
-                packs::remove(conn, id)?;
-            }
-            Ok(())
-        })?;
-        Ok(true)
-    }
-
-    /// Gives some of the unused ranges of pack files back. Returns true if there were any.
-    fn punch_holes(&self, before: i64, collected: &mut Collected) -> Result<bool> {
-        let holes = self.with_view(|view| packs::holes(view.conn, before, PIECE))?;
-        let mut punched = Vec::new();
-        for (pack, pos, len, file) in holes {
-            self.inner.runtime.failpoints().pass("gc-punch")?;
-            if let Some(file) = file {
-                let path = self.inner.packs.folder().join(file);
-                match fs::File::options().write(true).open(path).and_then(|file| punch_hole(&file, pos, len))
-                {
-                    Ok(()) => collected.freed += len,
-                    // Removed with its file.
-                    Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                    // This filesystem cannot punch holes: a pack gives its space back only with its file.
-                    Err(error) if error.kind() == io::ErrorKind::Unsupported => break,
-                    Err(error) => return Err(failed("a pack file cannot give space back")(error)),
-                }
-            }
-            punched.push((pack, pos));
-        }
-        if punched.is_empty() {
-            return Ok(false);
-        }
-        self.step(move |conn, _| {
-            for (pack, pos) in punched {
-                packs::remove_hole(conn, pack, pos)?;
-            }
-            Ok(())
-        })?;
-        Ok(true)
-    }
-
-    /// Passes the names in the pack folder to `take`, some at a time. Skips names that are not UTF-8: names
-    /// that garth gives are ASCII.
-    pub(crate) fn each_pack_file(&self, mut take: impl FnMut(&[String]) -> Result<()>) -> Result<()> {
-        let failed = failed("the pack files cannot be listed");
-        let entries = match fs::read_dir(self.inner.packs.folder()) {
-            // No upload has needed a pack file yet.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            other => other.map_err(&failed)?,
-        };
-        let mut files = Vec::with_capacity(PIECE);
-        for entry in entries {
-            files.extend(entry.map_err(&failed)?.file_name().into_string().ok());
-            if files.len() == PIECE {
-                take(&files)?;
-                files.clear();
-            }
-        }
-        take(&files)
-    }
-}
-
-#[cfg(test)]
-impl SqliteFs {
-    /// Returns all names in the folder of pack files.
-    pub(crate) fn pack_files(&self) -> Result<Vec<String>> {
-        let mut all = Vec::new();
-        self.each_pack_file(|files| {
-            all.extend_from_slice(files);
-            Ok(())
-        })?;
-        Ok(all)
-    }
 }
 
 /// Returns the number of uploads removed, and true if there is more to do.
@@ -369,20 +152,6 @@ fn forget_ended(conn: &Connection, registry: &Registry, due: Due, turn: &mut Tur
     Ok((staged, false))
 }
 
-/// Returns the number of chunks removed, their bytes, and true if there are more.
-fn remove_chunks(conn: &Connection, now: Timestamp, turn: &mut Turn) -> DbResult<(u64, u64, bool)> {
-    let (mut chunks, mut bytes) = (0, 0);
-    while let Some(id) = chunk_refs::any_unused(conn)? {
-        if let Some(len) = chunk_store::remove_chunk(conn, id, now)? {
-            (chunks, bytes) = (chunks + 1, bytes + len);
-        }
-        if turn.is_over() {
-            return Ok((chunks, bytes, true));
-        }
-    }
-    Ok((chunks, bytes, false))
-}
-
 /// Returns the number of files that wait for the grace period, and the bytes that pack files will give back.
 fn waiting(conn: &Connection, times: Times) -> DbResult<(u64, u64)> {
     let sql = "WITH late AS (
@@ -397,15 +166,19 @@ fn waiting(conn: &Connection, times: Times) -> DbResult<(u64, u64)> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use bytes::Bytes;
     use rusqlite::params;
     use tempfile::TempDir;
 
     use super::*;
+    use crate::engine::sqlite::maintain::merge_extents;
+    use crate::engine::sqlite::maintain::remove_chunks::remove_chunks;
     use crate::engine::sqlite::schema;
     use crate::env::{Env, ManualClock};
     use crate::fs::OpenFile;
-    use crate::model::{Body, Idempotency, SetAttrs};
+    use crate::model::{Body, Idempotency, SetAttrs, Timestamp};
     use crate::sqlite::steps;
 
     const GRACE: Duration = Duration::from_secs(600);
