@@ -31,7 +31,7 @@ use crate::tree::AgentTree;
 use crate::tree::directories::make_missing;
 use crate::workspace::Workspace;
 use garth_engine::env::Env;
-use garth_engine::error::{Error, ErrorKind, Result};
+use garth_engine::error::{Advice, Error, ErrorKind, Result};
 use garth_engine::fs::{AccountStore, FileSystem};
 use garth_engine::home::Binding;
 use garth_engine::model::{Author, Commit, Confinement, FindQuery, Gate, Seq, Within};
@@ -247,9 +247,9 @@ impl Access {
     #[boxed]
     pub async fn own_chat(&self, chat: &str) -> Result<Commit> {
         if self.caller != Caller::Holder {
-            let message =
-                "only the holder of the data folder can set the owner of a chat; run `garth chat own`";
-            return Err(Error::new(ErrorKind::AccessDenied, message));
+            let message = "only the holder of the data folder can set the owner of a chat";
+            let error = Error::new(ErrorKind::AccessDenied, message);
+            return Err(error.advising(Advice::Command, "run `garth chat own`"));
         }
         chat::own(&*self.account, chat, self.who.audience(), self.author()).await
     }
@@ -408,11 +408,10 @@ fn bounded(places: Places, binding: &Binding) -> Result<Places> {
     let Some(prefix) = &binding.prefix else { return Ok(places) };
     let places = places.below(prefix);
     if places.within.is_nothing() {
-        let message = format!(
-            "this API key is bound to {prefix}, which the tree of this request does not have; name another \
-             agent, user, chat or session"
-        );
-        return Err(Error::new(ErrorKind::AccessDenied, message));
+        let message =
+            format!("this API key is bound to {prefix}, which the tree of this request does not have");
+        let error = Error::new(ErrorKind::AccessDenied, message);
+        return Err(error.advising(Advice::Command, "name another agent, user, chat or session"));
     }
     Ok(places)
 }

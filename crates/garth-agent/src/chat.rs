@@ -3,7 +3,7 @@
 
 use crate::boxed;
 use crate::identity::{AccessPolicy, Identity, check_audience, check_chat, is_reserved};
-use garth_engine::error::{Error, ErrorKind, Result};
+use garth_engine::error::{Advice, Error, ErrorKind, Result};
 use garth_engine::fs::{FileSystem, FileSystemExt as _};
 use garth_engine::model::{At, Author, Batch, Commit, Entry, HistoryPage, Op, SetAttrs};
 use garth_engine::path::TreePath;
@@ -114,7 +114,9 @@ impl Standing {
                 )
             }
             Self::Unowned => {
-                format!("{chat}: has no owner; set one with `garth chat own {chat} USER`")
+                let advice = format!("set one with `garth chat own {chat} USER`");
+                let error = Error::new(ErrorKind::AccessDenied, format!("{chat}: has no owner"));
+                return Err(error.advising(Advice::Command, &advice));
             }
             Self::NoDirectory => {
                 let message = "not a directory, so no chat can be created here; move it away";

@@ -42,7 +42,7 @@ pub use super::small_file::sha256;
 use super::once::Once;
 use crate::identity::DEFAULT_USER;
 use crate::own_paths;
-use crate::small_file::unreadable;
+use crate::small_file::{repairable, unreadable};
 use garth_engine::env::Env;
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::fs::FileSystem;
@@ -216,7 +216,7 @@ fn damaged(uri: &Uri, meta: Option<&File>) -> Option<Error> {
     }
     let error = meta?.read().and_then(Meta::parse).err()?;
     let how = "`garth repair` completes the memory, or reports the missing files";
-    Some(unreadable(&uri.file(META), error.message(), how))
+    Some(repairable(&uri.file(META), error.message(), how))
 }
 
 /// Refuses a memory whose status garth does not know: only its writer knows what it means.

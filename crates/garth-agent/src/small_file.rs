@@ -6,7 +6,7 @@ use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
 use garth_engine::compute::working;
-use garth_engine::error::{Error, ErrorKind, OptionalExt as _, Result};
+use garth_engine::error::{Advice, Error, ErrorKind, OptionalExt as _, Result};
 use garth_engine::fs::FileSystem;
 use garth_engine::model::{At, ByteRange, Entry, Kind, Moment, Precondition, Seq, Timestamp, VersionId, hex};
 use garth_engine::path::TreePath;
@@ -77,6 +77,11 @@ impl File {
 /// the path of the file. `how` describes the repair.
 pub(crate) fn unreadable(path: &TreePath, why: &str, how: &str) -> Error {
     Error::at(ErrorKind::Corrupt, path, format!("cannot be read: {why}; {how}"))
+}
+
+/// As [`unreadable`], for a file that a command repairs.
+pub(crate) fn repairable(path: &TreePath, why: &str, how: &str) -> Error {
+    Error::at(ErrorKind::Corrupt, path, format!("cannot be read: {why}")).advising(Advice::Command, how)
 }
 
 /// Returns the condition that a file is unchanged since it was read.

@@ -1,12 +1,16 @@
 //! The error type of garth. Its kind states the cause in terms that every interface translates: to an errno
 //! for mounts, a status for HTTP, an exit code for the command line.
 
+mod advice;
+
 use std::convert::Infallible;
 use std::fmt;
 use std::num::NonZeroU32;
 use std::str::FromStr;
 use std::sync::Arc;
 
+#[doc(hidden)]
+pub use self::advice::Advice;
 use crate::path::{PathError, SYSTEM, TreePath};
 
 /// Result of the functions of this crate.
@@ -166,7 +170,9 @@ impl FromStr for ErrorKind {
 pub struct Error {
     kind: ErrorKind,
     path: Option<TreePath>,
-    message: String,
+    message: Box<str>,
+    /// Kind of the advice in the message, and where what failed ends before it.
+    advice: Option<(Advice, u32)>,
     /// Count of completed operations plus one: `NonZeroU32` keeps the option, and so the error, small.
     done: Option<NonZeroU32>,
     source: Option<Arc<dyn std::error::Error + Send + Sync>>,
@@ -175,12 +181,13 @@ pub struct Error {
 impl Error {
     /// Returns an error without a path.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, path: None, message: message.into(), done: None, source: None }
+        let message = message.into().into_boxed_str();
+        Self { kind, path: None, message, advice: None, done: None, source: None }
     }
 
     /// Returns an error about `path`.
     pub fn at(kind: ErrorKind, path: &TreePath, message: impl Into<String>) -> Self {
-        Self { kind, path: Some(path.clone()), message: message.into(), done: None, source: None }
+        Self { path: Some(path.clone()), ..Self::new(kind, message) }
     }
 
     /// Sets the cause. It is for logs of operators; `Display` does not show it.
@@ -254,17 +261,16 @@ impl Error {
     #[must_use]
     pub(crate) fn after(mut self, done: usize, of: usize) -> Self {
         self.done = u32::try_from(done + 1).ok().and_then(NonZeroU32::new);
-        if of > 1 {
-            self.message = format!("{} ({done} of {of} operations were completed and remain)", self.message);
+        if of <= 1 {
+            return self;
         }
-        self
+        self.reworded(|failure| format!("{failure} ({done} of {of} operations were completed and remain)"))
     }
 
     /// Returns the error with words before its message.
     #[must_use]
-    pub(crate) fn prefixed(mut self, words: &str) -> Self {
-        self.message = format!("{words}: {}", self.message);
-        self
+    pub(crate) fn prefixed(self, words: &str) -> Self {
+        self.reworded(|failure| format!("{words}: {failure}"))
     }
 
     /// Returns the error with `path` as its path if it has none yet.
@@ -356,6 +362,11 @@ impl Error {
             }
         };
         Self::at(ErrorKind::AccessDenied, path, message)
+    }
+
+    /// Returns the error for stored data that is damaged. `what` says which.
+    pub(crate) fn damaged(what: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Corrupt, what).advising(Advice::Command, "run `garth fsck`")
     }
 
     pub(crate) fn not_a_directory(path: &TreePath) -> Self {

@@ -3,6 +3,7 @@
 //! details are only logged.
 
 mod code;
+mod remedies;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -12,11 +13,13 @@ use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use garth_agent::kv::{KvCode, KvError};
 use garth_agent::models::NoAnswer;
+use garth_engine::error::Advice;
 use garth_engine::home::OperatorTree;
 use garth_engine::{Error, ErrorKind, PathError, TreePath};
 use tracing::Span;
 
 pub(crate) use self::code::Code;
+use self::remedies::Remedies;
 
 /// Cause of the failure of a write whose body does not arrive in time. It tells that failure from the time
 /// limits of the storage, which are not the client's fault.
@@ -76,8 +79,10 @@ pub(crate) struct Refusal {
     pub(crate) status: StatusCode,
     pub(crate) code: Code,
     pub(crate) kind: ErrorKind,
-    /// At most [`MAX_MESSAGE`] bytes.
+    /// What failed, and what every caller can do: at most [`MAX_MESSAGE`] bytes.
     pub(crate) message: String,
+    /// Advice that not every caller can follow. Few refusals have some.
+    remedies: Option<Box<Remedies>>,
     /// Additional header of the response. Few refusals have one, so it takes little room in the others.
     header: Option<Box<(&'static str, Cow<'static, str>)>>,
     /// Path that the failure is about, in the tree where it was found. [`Refusal::naming_path`] shows it.
@@ -99,6 +104,7 @@ impl Refusal {
             code,
             kind,
             message,
+            remedies: None,
             header: None,
             path: None,
             subject: None,
@@ -309,7 +315,7 @@ impl Refusal {
         };
         let message = format!("{stored}; details require a key with the scope `{scope}`");
         // The kind tells what is at a path, and the path which part of the request met it.
-        Self { message, kind: self.code.row().kind, subject: None, ..self }
+        Self { message, remedies: None, kind: self.code.row().kind, subject: None, ..self }
     }
 
     /// Returns the refusal with another status: HTTP has more statuses than there are codes.
@@ -354,7 +360,7 @@ impl Refusal {
     /// Returns the envelope as JSON.
     pub(crate) fn body(&self, request_id: &str) -> Vec<u8> {
         let mut error = serde_json::json!({
-            "code": self.code.as_str(), "kind": self.kind.as_str(), "message": self.message,
+            "code": self.code.as_str(), "kind": self.kind.as_str(), "message": self.text(),
             "request_id": request_id,
         });
         if let Some(subject) = self.subject() {
@@ -391,8 +397,15 @@ impl From<KvError> for Refusal {
             KvCode::TooLarge => Code::PayloadTooLarge,
             KvCode::IdempotencyMismatch => Code::IdempotencyMismatch,
             KvCode::FileSystem(kind) => {
-                let refusal = of_kind(kind, error.message(), &error);
                 let cause = std::error::Error::source(&error).and_then(|cause| cause.downcast_ref::<Error>());
+                let advice = cause.and_then(Error::advice);
+                // A message that is not the cause's has no advice.
+                let failure =
+                    advice.and_then(|(_, text)| error.message().strip_suffix(text)?.strip_suffix("; "));
+                let refusal = match failure {
+                    Some(failure) => of_kind(kind, (failure, advice), &error),
+                    None => of_kind(kind, (error.message(), None), &error),
+                };
                 // Only the path of a quota is in the message as well. Others are files, not keys.
                 let quota = cause.and_then(Error::path).filter(|_| kind == ErrorKind::QuotaExceeded);
                 return match quota {
@@ -428,16 +441,16 @@ impl Refusal {
         }
         if !error.is(ErrorKind::Corrupt) {
             let path = error.path().cloned().map(Box::new);
-            let refusal = Self { path, ..of_kind(error.kind(), error.message(), error) };
+            let refusal = Self { path, ..of_kind(error.kind(), (error.failure(), error.advice()), error) };
             let code = if is_of_invalid_path(error) { Code::InvalidPath } else { refusal.code };
             return Self { code, ..refusal };
         }
         // A client that can read the file can also repair it, so the message names the path.
         let message = match error.path() {
-            Some(path) => format!("{path}: {}", error.message()),
-            None => error.message().to_owned(),
+            Some(path) => format!("{path}: {}", error.failure()),
+            None => error.failure().to_owned(),
         };
-        let refusal = Self::new(Code::Corrupt, message);
+        let refusal = Self::new(Code::Corrupt, message).advised(error.advice());
         let refusal = match error.path() {
             Some(path) => refusal.naming(path.as_str()),
             None => refusal,
@@ -454,7 +467,12 @@ fn is_of_invalid_path(error: &Error) -> bool {
     is_of_form && causes.any(|cause| cause.is::<PathError>())
 }
 
-fn of_kind(kind: ErrorKind, message: &str, error: &dyn std::error::Error) -> Refusal {
+/// Returns the refusal of a kind. `error` is for the log.
+fn of_kind(
+    kind: ErrorKind,
+    (failure, advice): (&str, Option<(Advice, &str)>),
+    error: &dyn std::error::Error,
+) -> Refusal {
     let code = match kind {
         ErrorKind::NotFound | ErrorKind::NoAttribute => Code::NotFound,
         ErrorKind::InvalidArgument | ErrorKind::NoSuchOffset => Code::Validation,
@@ -489,36 +507,20 @@ fn of_kind(kind: ErrorKind, message: &str, error: &dyn std::error::Error) -> Ref
     };
     // To a client, both mean that another write came in between.
     let shown = if kind == ErrorKind::Stale { ErrorKind::Conflict } else { kind };
-    let refusal = Refusal::new(code, for_clients(message)).with_kind(shown);
+    let refusal = Refusal::new(code, failure).with_kind(shown).advised(advice);
     // A call that a tree does not support fails by its request, and so is not logged.
     if !refusal.status.is_server_error() || kind == ErrorKind::Unsupported {
         return refusal;
     }
     // Only these messages are written for clients. Others may name files of the host.
-    let message = match kind {
-        ErrorKind::NoSpace | ErrorKind::WouldBlock | ErrorKind::TimedOut => bounded(Cow::Borrowed(message)),
-        _ if code == Code::Unavailable => Refusal::unavailable().message,
-        _ => Refusal::internal().message,
-    };
-    Refusal { message, ..refusal }.because(format!("{kind}: {}", chain(error)))
-}
-
-/// Returns a message with advice for clients in place of that for the command line and the library.
-fn for_clients(message: &str) -> Cow<'_, str> {
-    // The content may be an upload, or part of another call.
-    let limit = message.strip_prefix("one upload to this tree has at most ");
-    if let Some(limit) = limit.and_then(|limit| limit.strip_suffix("; see `--upload-limit`")) {
-        return Cow::Owned(format!(
-            "content that is sent to this tree at once has at most {limit}; send parts of at most that size to \
-             `POST /v1/uploads`, and join them with `POST /v1/batch`"
-        ));
-    }
-    match message.strip_suffix("; ask its lower layer") {
-        Some(failure) => {
-            Cow::Owned(format!("{failure}; leave \"overlay\" out to read the past of the account"))
+    let (message, remedies) = match kind {
+        ErrorKind::NoSpace | ErrorKind::WouldBlock | ErrorKind::TimedOut => {
+            (refusal.message, refusal.remedies)
         }
-        None => Cow::Borrowed(message),
-    }
+        _ if code == Code::Unavailable => (Refusal::unavailable().message, None),
+        _ => (Refusal::internal().message, None),
+    };
+    Refusal { message, remedies, ..refusal }.because(format!("{kind}: {}", chain(error)))
 }
 
 /// Returns a message of at most [`MAX_MESSAGE`] bytes: the start and the end of a longer one.

@@ -4,7 +4,7 @@
 use crate::identity::{
     AccessPolicy, Caller, Class, DEFAULT_USER, Identity, Request, SessionKey, is_reserved,
 };
-use garth_engine::error::{Error, ErrorKind, Result};
+use garth_engine::error::{Advice, Error, ErrorKind, Result};
 use garth_engine::home::Binding;
 use garth_engine::path::{TreePath, check_id};
 
@@ -96,7 +96,9 @@ pub(super) fn check_audience(
     request: &Request,
     who: &Identity,
 ) -> Result<()> {
-    let refused = |message: String| Err(Error::new(ErrorKind::AccessDenied, message));
+    let refused = |message: String, advice: &str| {
+        Err(Error::new(ErrorKind::AccessDenied, message).advising(Advice::Command, advice))
+    };
     let audience = who.audience();
     match (&binding.user, &binding.key) {
         // Settings map the key to its audience, and both names are fixed.
@@ -108,16 +110,18 @@ pub(super) fn check_audience(
             if Identity::judge(policy, Caller::ApiKey, &alone)?.audience() == audience {
                 return Ok(());
             }
-            refused(format!(
-                "this API key is bound to the session key `{key}`, whose audience is not this user; leave \
-                 \"user\" out, or use a key that is bound to the user as well"
-            ))
+            let message =
+                format!("this API key is bound to the session key `{key}`, whose audience is not this user");
+            refused(message, "leave \"user\" out, or use a key that is bound to the user as well")
         }
         (Some(user), None) if audience == user || is_fixed_group(binding, request, who) => Ok(()),
-        (Some(user), None) => refused(format!(
-            "this API key is bound to the user `{user}`, and the session key, class or chat of this request \
-             leads to another audience; leave them out"
-        )),
+        (Some(user), None) => {
+            let message = format!(
+                "this API key is bound to the user `{user}`, and the session key, class or chat of this request \
+                 leads to another audience"
+            );
+            refused(message, "leave them out")
+        }
     }
 }
 
@@ -161,10 +165,9 @@ fn fixed(what: &str, bound: &str, named: Option<&str>) -> Result<String> {
 
 fn another(what: &str, bound: &str) -> Error {
     // The agent may be in the path of a call, where it cannot be left out.
-    let message = format!(
-        "this API key is bound to the {what} `{bound}`; name that one, or none where \"{what}\" is a field"
-    );
-    Error::new(ErrorKind::AccessDenied, message)
+    let advice = format!("name that one, or none where \"{what}\" is a field");
+    let error = Error::new(ErrorKind::AccessDenied, format!("this API key is bound to the {what} `{bound}`"));
+    error.advising(Advice::Command, &advice)
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use crate::memory::Memories;
 use crate::session::Sessions;
 use crate::workspace::Workspace;
 use garth_engine::env::Env;
-use garth_engine::error::{Error, ErrorKind, Result};
+use garth_engine::error::{Advice, Error, ErrorKind, Result};
 use garth_engine::fs::{AccountStore, FileSystem};
 use garth_engine::home::{Binding, FILES_OWNER, Home, OperatorTree};
 use garth_engine::model::{Author, Confinement, Moment, Owner, Seq, Timestamp, Within};
@@ -262,9 +262,9 @@ impl Reach {
             return Err(denied("\"overlay\" needs a key with the scope `admin` that is bound to nothing"));
         }
         if self.family != Family::Files || self.request.is_some() {
-            let message = "an overlay is one of the account, not of the tree of an agent; leave \"agent\", \
-                           \"user\", \"key\", \"chat\", \"class\" and \"session\" out";
-            return Err(Error::invalid(message));
+            let error = Error::invalid("an overlay is one of the account, not of the tree of an agent");
+            let advice = r#"leave "agent", "user", "key", "chat", "class" and "session" out"#;
+            return Err(error.advising(Advice::Command, advice));
         }
         Ok(Self { overlay: Some(id.to_owned()), ..self })
     }

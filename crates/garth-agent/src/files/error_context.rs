@@ -16,13 +16,13 @@ pub fn with_path(path: &str) -> impl FnOnce(Error) -> Error {
     move |error| match error.path() {
         None if error.is(ErrorKind::InvalidArgument) || error.is(ErrorKind::NameTooLong) => {
             let shown: String = path.chars().take(MAX_SHOWN).collect();
-            Error::new(error.kind(), format!("{shown}: {}", error.message())).with_source(error)
+            error.clone().reworded(|failure| format!("{shown}: {failure}")).with_source(error)
         }
         Some(found) => match TreePath::parse(path) {
             // A path above the one written is part of it, so the error is clear as it is.
             Ok(written) if !written.is_within(found) => {
-                let message = format!("{} (at {found})", error.message());
-                Error::at(error.kind(), &written, message).with_source(error)
+                let said = error.clone().reworded(|failure| format!("{failure} (at {found})"));
+                said.mapped(|_| Some(written)).with_source(error)
             }
             _ => error,
         },

@@ -11,7 +11,7 @@ use super::{Memories, damaged, missing};
 use crate::boxed;
 use crate::registry::projections;
 use crate::small_file::unreadable;
-use garth_engine::error::{Error, ErrorKind, Result};
+use garth_engine::error::{Advice, Error, ErrorKind, Result};
 use garth_engine::fs::FileSystemExt;
 use garth_engine::model::{FindQuery, VersionId};
 
@@ -144,10 +144,9 @@ impl Memories<'_> {
                 .is_some_and(|bytes| Meta::parse(bytes).is_ok_and(|meta| meta.status != Status::Pending))
         };
         if meta.as_ref().is_some_and(is_active) {
-            let message = format!(
-                "{uri}: files of the memory are missing; `garth repair` completes it, or says why not"
-            );
-            return Error::new(ErrorKind::NotFound, message);
+            let message = format!("{uri}: files of the memory are missing");
+            let advice = "`garth repair` completes it, or says why not";
+            return Error::new(ErrorKind::NotFound, message).advising(Advice::Command, advice);
         }
         match self.moved(uri).await {
             Ok(Some(new)) => Error::new(ErrorKind::NotFound, format!("{uri}: MOVED to {new}")),

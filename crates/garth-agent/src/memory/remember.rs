@@ -14,7 +14,7 @@ use super::{META, Memories, layers, sha256};
 use crate::boxed;
 use crate::once::{Outcome, PENDING};
 use crate::retry::retry;
-use garth_engine::error::{Error, ErrorKind, OptionalExt as _, Result};
+use garth_engine::error::{Advice, Error, ErrorKind, OptionalExt as _, Result};
 use garth_engine::model::{Commit, HistoryPage, Page, Seq};
 use garth_engine::path::Name;
 
@@ -200,11 +200,15 @@ impl Memories<'_> {
             }
         }
         let near: Vec<String> = similar.iter().take(MOST).map(|near| near.uri.to_string()).collect();
-        let message = match near.is_empty() {
-            true => "no memory has this text; `recall` finds memories, and shows their URIs".to_owned(),
-            false => format!("no memory has this text; similar memories: {}", near.join(", ")),
-        };
-        Err(Error::new(ErrorKind::NotFound, message))
+        let failure = "no memory has this text";
+        Err(match near.is_empty() {
+            true => Error::new(ErrorKind::NotFound, failure)
+                .advising(Advice::Recall, "`recall` finds memories, and shows their URIs"),
+            false => {
+                let message = format!("{failure}; similar memories: {}", near.join(", "));
+                Error::new(ErrorKind::NotFound, message)
+            }
+        })
     }
 
     /// Deletes a memory as [`Memories::delete`] does, and returns its remains. Its versions stay in the

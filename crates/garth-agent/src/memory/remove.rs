@@ -9,7 +9,7 @@ use super::{Memories, edge};
 use crate::boxed;
 use crate::once::{Outcome, PENDING};
 use crate::retry::retry;
-use garth_engine::error::{Error, ErrorKind, OptionalExt as _, Result};
+use garth_engine::error::{Advice, Error, ErrorKind, OptionalExt as _, Result};
 use garth_engine::model::{At, ByteRange, Op, Page, Precondition, Seq};
 use garth_engine::path::TreePath;
 use garth_engine::rule::projection::MAX_FILE;
@@ -109,9 +109,9 @@ impl Memories<'_> {
         }
         // Without keys no worker delivers them, so they need not be kept.
         if listing.more && self.fs.capabilities(&dir).find {
-            let message =
-                format!("{uri}: has more than {MAX_TAKEN} waiting events; run garth outbox run first");
-            return Err(Error::new(ErrorKind::Conflict, message));
+            let message = format!("{uri}: has more than {MAX_TAKEN} waiting events");
+            let advice = "run `garth outbox run` first";
+            return Err(Error::new(ErrorKind::Conflict, message).advising(Advice::Command, advice));
         }
         Ok(events)
     }

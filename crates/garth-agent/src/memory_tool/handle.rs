@@ -433,7 +433,8 @@ fn told(error: &Error) -> String {
         (Some(at), ErrorKind::Conflict) => {
             format!("Error: {at} was changed by another writer. View it and try again.")
         }
-        (Some(at), _) => format!("Error: {at}: {}", error.message()),
-        (None, _) => format!("Error: {}", error.message()),
+        // Its advice may be to run a command.
+        (Some(at), _) => format!("Error: {at}: {}", error.failure()),
+        (None, _) => format!("Error: {}", error.failure()),
     }
 }

@@ -11,7 +11,7 @@ use crate::memory::{Event, EventStatus, EventType, RELATIONS, Status, Uri};
 use crate::registry::projections;
 use crate::small_file::is_no_file;
 use garth_engine::env::Env;
-use garth_engine::error::{Error, ErrorKind, Result};
+use garth_engine::error::{Advice, Error, ErrorKind, Result};
 use garth_engine::fs::FileSystem;
 use garth_engine::model::{At, FindCursor, FindItem, FindQuery, Ino, Op, Precondition, Timestamp};
 use garth_engine::path::TreePath;
@@ -168,8 +168,8 @@ async fn sought(fs: &dyn FileSystem, account: &str, id: &str) -> Result<OutboxFi
         }
         after = answer.next;
         if after.is_none() {
-            let message = format!("{id}: no such event; `garth outbox list` lists them");
-            return Err(Error::new(ErrorKind::NotFound, message));
+            let error = Error::new(ErrorKind::NotFound, format!("{id}: no such event"));
+            return Err(error.advising(Advice::Command, "`garth outbox list` lists them"));
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::identity::{
 use crate::once::Once;
 use crate::own_paths;
 use garth_engine::env::Env;
-use garth_engine::error::{Error, ErrorKind, Result};
+use garth_engine::error::{Advice, Error, ErrorKind, Result};
 use garth_engine::fs::FileSystem;
 use garth_engine::model::{Author, Batch, Op};
 use garth_engine::path::{TreePath, check_id};
@@ -314,11 +314,10 @@ impl<'a> Sessions<'a> {
         if self.has_history()? {
             return Ok(());
         }
-        let message = format!(
-            "{session}: sessions are only read in an overlay and in other trees without a history; write to \
-             the session in the account, on the command line without --overlay"
-        );
-        Err(Error::new(ErrorKind::Unsupported, message))
+        let message =
+            format!("{session}: sessions are only read in an overlay and in other trees without a history");
+        let advice = "write to the session in the account, on the command line without --overlay";
+        Err(Error::new(ErrorKind::Unsupported, message).advising(Advice::Command, advice))
     }
 
     /// Returns false for an overlay and for a folder of the host.

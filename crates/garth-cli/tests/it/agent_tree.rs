@@ -82,9 +82,16 @@ fn wrong_chat_options_are_named() {
         says(code, &args, &format!("--skill: {}: {why}", utf8(&at)));
     }
     let limited = in_chat(&["write", "/d/f", "--upload-limit", "1"]);
-    says(6, &limited, "/d/f: one upload to this tree has at most 1 bytes; see `--upload-limit`");
+    says(
+        6,
+        &limited,
+        "/d/f: content that is sent to this tree at once has at most 1 bytes; see `--upload-limit`",
+    );
     let long = garth.run(&in_chat(&["write", "/d/f", "--upload-limit", "1M"]), &vec![b'x'; 3 << 20]);
-    assert!(String::from_utf8_lossy(&long.stderr).contains("/d/f: one upload"), "staged content too");
+    assert!(
+        String::from_utf8_lossy(&long.stderr).contains("/d/f: content that is sent"),
+        "staged content too"
+    );
 }
 
 #[test]

@@ -8,15 +8,17 @@ use super::json_check::JsonCheck;
 use super::lines::{Lines, Place};
 use super::schema::SchemaText;
 use super::secrets::Secrets;
-use crate::error::{Error, Result};
+use crate::error::{Advice, Error, Result};
 use crate::model::json_flaw;
 
 /// Largest file that is checked as a whole, 16 MiB: a commit holds it in memory.
 pub const MAX_WHOLE: u64 = 16 << 20;
 
 /// Reason for refusing a change of a path in a session.
-pub(super) const NOT_IN_SESSIONS: &str = "cannot be written in a session; use a caller outside of sessions, \
-                                          such as an API key that is bound to nothing";
+pub(super) const NOT_IN_SESSIONS: &str = "cannot be written in a session";
+
+/// Advice for a change that is refused in a session.
+const OTHER_CALLER: &str = "use a caller outside of sessions, such as an API key that is bound to nothing";
 
 /// Reason for refusing a change of an append-only file.
 pub(super) const APPEND_ONLY_REFUSED: &str = "is append-only: a rule only lets it grow at its end";
@@ -279,6 +281,14 @@ impl Constraint {
             Self::ReadOnly { except } => !key.is_some_and(|key| except.iter().any(|known| known == key)),
             Self::NotInSessions => class.is_some(),
             _ => true,
+        }
+    }
+
+    /// Adds what to do to the error of a violation.
+    pub(super) fn advised(&self, error: Error) -> Error {
+        match self {
+            Self::NotInSessions => error.advising(Advice::OtherCaller, OTHER_CALLER),
+            _ => error,
         }
     }
 

@@ -26,7 +26,7 @@ pub fn foresee(rules: &Rules, path: &TreePath, size: u64, author: &Author) -> Re
             }
             _ => continue,
         };
-        return Err(Error::at(ErrorKind::RuleViolation, path, reason));
+        return Err(constraint.advised(Error::at(ErrorKind::RuleViolation, path, reason)));
     }
     Ok(())
 }

@@ -475,7 +475,8 @@ impl<'a, L: JudgedState> Judging<'a, L> {
         // The caller of a view knows other paths than that of the pattern.
         let pattern = self.within.contains(&TreePath::root()).then(|| rule.pattern.as_str());
         let named = pattern.map(|pattern| format!(" (rule `{}` for {pattern})", rule.constraint.name()));
-        Error::at(ErrorKind::RuleViolation, path, format!("{reason}{}", named.unwrap_or_default()))
+        let message = format!("{reason}{}", named.unwrap_or_default());
+        rule.constraint.advised(Error::at(ErrorKind::RuleViolation, path, message))
     }
 }
 

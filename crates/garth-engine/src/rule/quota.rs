@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Advice, Error, ErrorKind, Result};
 use crate::model::Within;
 use crate::model::quota::{MAX_COUNTED, Quota, Usage};
 use crate::path::{SYSTEM, TreePath};
@@ -31,7 +31,8 @@ impl Count {
     pub fn usage(self) -> Result<Usage> {
         let number = |count: i128| {
             u64::try_from(count).map_err(|_| {
-                Error::new(ErrorKind::Corrupt, "the usage of a quota is negative; run `garth reindex`")
+                Error::new(ErrorKind::Corrupt, "the usage of a quota is negative")
+                    .advising(Advice::Command, "run `garth reindex`")
             })
         };
         Ok(Usage { bytes: number(self.bytes)?, entries: number(self.entries)? })

@@ -3,7 +3,7 @@
 
 use rusqlite::ffi;
 
-use crate::error::{Error, ErrorKind};
+use crate::error::{Advice, Error, ErrorKind};
 use crate::path::PathError;
 
 /// Result of work on a connection. The pool that lent the connection adds the name of the database.
@@ -153,7 +153,7 @@ impl DbError {
         );
         let read_only = error.sqlite_error_code() == Some(rusqlite::ErrorCode::ReadOnly);
         let message = match kind {
-            ErrorKind::Corrupt => format!("{name} is damaged; {repair}"),
+            ErrorKind::Corrupt => format!("{name} is damaged"),
             ErrorKind::Format => format!("{name} is not a garth database; choose another data folder"),
             ErrorKind::NoSpace => "the disk is full; free some space and try again".to_owned(),
             ErrorKind::TimedOut => "this read takes too long; ask for less at a time".to_owned(),
@@ -170,7 +170,11 @@ impl DbError {
             }
             _ => format!("the storage of {name} failed"),
         };
-        Error::new(kind, message).with_source(error)
+        let described = Error::new(kind, message).with_source(error);
+        match described.is(ErrorKind::Corrupt) {
+            true => described.advising(Advice::Command, repair),
+            false => described,
+        }
     }
 }
 

@@ -9,7 +9,7 @@ mod reads;
 
 use std::sync::Arc;
 
-use crate::error::{Error, ErrorKind, OptionalExt as _, Result};
+use crate::error::{Advice, Error, ErrorKind, OptionalExt as _, Result};
 use crate::fs::FileSystem;
 use crate::model::{At, Confinement, Ino, Owner, Within};
 use crate::path::TreePath;
@@ -220,12 +220,13 @@ impl Mount {
 fn check_body(largest: Option<u64>, size: u64, at: Option<&At>) -> Result<()> {
     match largest.filter(|largest| size > *largest) {
         Some(largest) => {
-            let message =
-                format!("one upload to this tree has at most {largest} bytes; see `--upload-limit`");
-            Err(match at {
+            // An upload, or part of another call.
+            let message = format!("content that is sent to this tree at once has at most {largest} bytes");
+            let error = match at {
                 Some(At::Path(path)) => Error::at(ErrorKind::TooLarge, path, message),
                 _ => Error::new(ErrorKind::TooLarge, message),
-            })
+            };
+            Err(error.advising(Advice::UploadLimit, "see `--upload-limit`"))
         }
         None => Ok(()),
     }

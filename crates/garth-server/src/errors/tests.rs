@@ -101,6 +101,42 @@ fn clients_see_no_details_of_failed_storage() {
 }
 
 #[test]
+fn clients_see_advice_of_the_library_in_their_words() {
+    let path = TreePath::parse("/a").unwrap();
+    for kind in ErrorKind::ALL {
+        for advice in Advice::ALL {
+            let error = Error::at(*kind, &path, "is wrong").advising(*advice, "see `--option`");
+            let words = match advice {
+                Advice::Command | Advice::OtherCaller | Advice::Recall => "see `--option`",
+                Advice::UploadLimit => {
+                    "send parts of at most that size to `POST /v1/uploads`, and join them with `POST /v1/batch`"
+                }
+                Advice::LowerLayer => "leave \"overlay\" out to read the past of the account",
+            };
+            let refusal = Refusal::from(error.clone());
+            let body: serde_json::Value = serde_json::from_slice(&refusal.body("req_1")).unwrap();
+            assert_eq!(body["error"]["message"], *refusal.text());
+            // Messages of failed storage are replaced as a whole.
+            match refusal.message.contains("is wrong") {
+                true => assert_eq!(refusal.text(), format!("{}; {words}", refusal.message), "{kind}"),
+                false => assert_eq!(refusal.text(), refusal.message, "{kind}"),
+            }
+            // Values have the same errors, with other codes.
+            let refusal = Refusal::from(KvError::from(error));
+            let is_kept = refusal.message.contains("is wrong");
+            assert_eq!(refusal.text().ends_with(words), is_kept, "{kind}: {}", refusal.text());
+        }
+    }
+}
+
+#[test]
+fn refusals_without_content_have_no_advice() {
+    let error = Error::new(ErrorKind::Conflict, "is `x`").advising(Advice::Command, "write `x`");
+    let blind = Refusal::from(error).hinting("write `x`").without_content("files:read");
+    assert!(blind.advice().is_none() && blind.hints().next().is_none() && !blind.text().contains('x'));
+}
+
+#[test]
 fn unsupported_requests_are_no_failures_of_the_server() {
     let message = "name paths of one account";
     let refusal = Refusal::from(Error::new(ErrorKind::Unsupported, message));

@@ -1,12 +1,16 @@
 //! Failures as clients of the protocol see them: errors of JSON-RPC, and answers of tools that say why they
 //! failed.
 
+use std::borrow::Cow;
+use std::iter;
+
+use garth_engine::error::Advice;
 use rmcp::ErrorData;
 use rmcp::model::{CallToolResult, ContentBlock};
 use serde_json::{Map, Value};
 
 use super::hints::Unseen;
-use super::line::for_models;
+use super::line::one_line;
 use crate::errors::{Code, Refusal};
 
 /// Limit on the bytes of a URI that an error repeats. The longest path has fewer, also if each of its bytes
@@ -17,7 +21,7 @@ const MAX_URI: usize = 16 << 10;
 /// for the log.
 pub(super) fn error_of(refusal: &Refusal, unseen: &Unseen, request_id: Option<String>) -> ErrorData {
     let data = Some(Value::Object(data_of(refusal, request_id)));
-    let message = for_models(&unseen.message(&refusal.message));
+    let message = message_of(refusal, unseen);
     let (is_missing, is_clients) = (refusal.code == Code::NotFound, refusal.status.is_client_error());
     match (is_missing, is_clients) {
         (true, _) => ErrorData::resource_not_found(message, data),
@@ -43,8 +47,28 @@ pub(super) fn failed_tool(refusal: &Refusal, unseen: &Unseen, request_id: Option
         Some(id) => format!(", request {id}"),
         None => String::new(),
     };
-    let message = for_models(&unseen.message(&refusal.message));
+    let message = message_of(refusal, unseen);
     CallToolResult::error(vec![ContentBlock::text(format!("{message} ({code}{request})"))])
+}
+
+/// Returns the message of a refusal as one line: what failed, and the advice and hints that the client can
+/// follow.
+pub(super) fn message_of(refusal: &Refusal, unseen: &Unseen) -> String {
+    let advice = refusal.advice().and_then(|(advice, _)| for_models(advice));
+    let hints = advice.into_iter().chain(refusal.hints()).filter_map(|hint| unseen.hint(hint));
+    let parts: Vec<Cow<'_, str>> = iter::once(Cow::Borrowed(&*refusal.message)).chain(hints).collect();
+    one_line(&parts.join("; "))
+}
+
+/// Returns advice of the library for models; `None` for advice that they cannot follow. They have no command
+/// line and no other caller, and send nothing but the arguments of their tools.
+const fn for_models(advice: Advice) -> Option<&'static str> {
+    match advice {
+        Advice::OtherCaller => Some("only people change this file: ask your user"),
+        Advice::UploadLimit => Some("split it into several files"),
+        Advice::Recall => Some("`recall` finds memories, and shows their URIs"),
+        Advice::Command | Advice::LowerLayer => None,
+    }
 }
 
 fn data_of(refusal: &Refusal, request_id: Option<String>) -> Map<String, Value> {
@@ -62,6 +86,7 @@ fn data_of(refusal: &Refusal, request_id: Option<String>) -> Map<String, Value> 
 
 #[cfg(test)]
 mod tests {
+    use garth_engine::{Error, ErrorKind, TreePath};
     use rmcp::model::ErrorCode;
 
     use super::*;
@@ -104,11 +129,40 @@ mod tests {
         assert_eq!(text(Code::Internal), "why (INTERNAL, request req_1)");
     }
 
+    /// Texts of commands, options, routes and fields.
+    const OF_OTHERS: [&str; 5] = ["garth ", "--", "/v1/", "POST", "\""];
+
     #[test]
-    fn failures_advise_no_commands() {
-        let refusal = Refusal::new(Code::Corrupt, "a row is damaged; run `garth fsck`");
-        let failed = failed_tool(&refusal, &Unseen::default(), None);
-        assert_eq!(failed.content[0].as_text().unwrap().text, "a row is damaged (CORRUPT)");
-        assert_eq!(&*error_of(&refusal, &Unseen::default(), None).message, "a row is damaged");
+    fn failures_have_no_advice_for_others() {
+        let path = TreePath::parse("/a; `ls`").unwrap();
+        let text = "run `garth fsck --all`, or send \"skip\" to `POST /v1/x`";
+        for kind in ErrorKind::ALL {
+            for advice in Advice::ALL {
+                let error = Error::at(*kind, &path, "is; `grep`; wrong").advising(*advice, text);
+                let refusal = Refusal::from(error).naming_path();
+                let shown = message_of(&refusal, &Unseen::default());
+                let found = OF_OTHERS.into_iter().find(|part| shown.contains(*part));
+                assert_eq!(found, None, "{kind} {advice:?}: {shown}");
+                // It may quote anything.
+                let rest = shown.strip_prefix(&*refusal.message).unwrap();
+                let due = refusal.advice().and_then(|(advice, _)| for_models(advice));
+                assert_eq!(rest.strip_prefix("; "), due, "{kind} {advice:?}");
+                let failed = failed_tool(&refusal, &Unseen::default(), None);
+                let due = format!("{shown} ({})", refusal.code.as_str());
+                assert_eq!(failed.content[0].as_text().unwrap().text, due);
+                assert_eq!(&*error_of(&refusal, &Unseen::default(), None).message, &*shown);
+            }
+        }
+    }
+
+    #[test]
+    fn hints_follow_the_failure_if_the_client_sees_their_tools() {
+        let refusal = Refusal::new(Code::NotFound, "/a; `ls`: no such file")
+            .hinting("read it with `read_file`")
+            .hinting("set `limit`");
+        let due = "/a; `ls`: no such file; read it with `read_file`; set `limit`";
+        assert_eq!(message_of(&refusal, &Unseen::default()), due);
+        let due = "/a; `ls`: no such file; set `limit`";
+        assert_eq!(message_of(&refusal, &Unseen::new(|_| false)), due);
     }
 }

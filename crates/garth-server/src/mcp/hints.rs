@@ -1,5 +1,4 @@
-//! Hints of texts for models: clauses that name a tool in backquotes. A client gets only those about tools
-//! that it sees.
+//! Hints for models: texts that name a tool in backquotes. A client gets only those about tools that it sees.
 
 use std::borrow::Cow;
 
@@ -32,16 +31,8 @@ impl Unseen {
         Some(hint)
     }
 
-    /// Returns the message of a failure, `failure; hint; hint`, with the hints that the client can use.
-    pub(super) fn message(&self, message: &str) -> String {
-        let mut clauses = message.split("; ");
-        // It says what has failed, and may quote anything.
-        let failure = clauses.next().unwrap_or_default();
-        let hints = clauses.filter_map(|hint| self.hint(hint));
-        std::iter::once(Cow::Borrowed(failure)).chain(hints).collect::<Vec<_>>().join("; ")
-    }
-
-    /// Returns a text of sentences, which have clauses, without the clauses that the client cannot use.
+    /// Returns a text of the program, of sentences that have clauses, without the clauses that the client
+    /// cannot use. The text quotes nothing.
     pub(super) fn sentences(&self, text: &str) -> String {
         let sentences = text.trim_end_matches('.').split(". ").filter_map(|sentence| {
             let clauses: Vec<Cow<'_, str>> =
@@ -73,13 +64,6 @@ mod tests {
             assert_eq!(all_but(seen).hint(hint).as_deref(), due);
         }
         assert_eq!(all_but(&[]).hint("set recursive").as_deref(), Some("set recursive"));
-    }
-
-    #[test]
-    fn failures_are_never_left_out() {
-        let message = "/`ls`: no such file; read it with `read_file`; set `limit`";
-        assert_eq!(all_but(&["ls", "read_file"]).message(message), message);
-        assert_eq!(all_but(&[]).message(message), "/`ls`: no such file; set `limit`");
     }
 
     #[test]

@@ -93,11 +93,9 @@ async fn read_path(
     let read = |path: TreePath| async move { fs.fetch(&At::Path(path), range).await };
     let (entry, bytes): (Entry, Bytes) = resolve::retry(fs, path.as_str(), Follow::Yes, read).await?;
     if bytes.len() as u64 > MAX_FILE {
-        let message = format!(
-            "this file has {} bytes, and a resource at most {MAX_FILE}; read parts of it with `read_file`",
-            entry.size
-        );
-        return Err(Refusal::new(Code::PayloadTooLarge, message));
+        let message = format!("this file has {} bytes, and a resource at most {MAX_FILE}", entry.size);
+        let hint = "read parts of it with `read_file`";
+        return Err(Refusal::new(Code::PayloadTooLarge, message).hinting(hint));
     }
     Ok(contents(uri, path.name(), entry.attributes.content_type.as_deref(), &bytes))
 }
@@ -118,7 +116,11 @@ async fn names(
         text.push_str(if is_dir { "/\n" } else { "\n" });
     }
     if found.more {
-        text.push_str(&unseen.message("... and more; list them with `ls`"));
+        text.push_str("... and more");
+        if let Some(hint) = unseen.hint("list them with `ls`") {
+            text.push_str("; ");
+            text.push_str(&hint);
+        }
         text.push('\n');
     }
     Ok(ResourceContents::text(text, uri))

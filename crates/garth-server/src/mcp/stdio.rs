@@ -132,5 +132,9 @@ fn broken(error: impl fmt::Display) -> Error {
 /// Returns the error of a refusal, for the command line.
 fn error_of(mut refusal: Refusal) -> Error {
     refusal.log();
-    Error::new(refusal.kind, refusal.message)
+    let error = Error::new(refusal.kind, &*refusal.message);
+    match refusal.advice() {
+        Some((advice, text)) => error.advising(advice, text),
+        None => error,
+    }
 }

@@ -228,7 +228,7 @@ async fn new_key(home: &dyn Home, scopes: &[Scope]) -> String {
 async fn text(response: Response) -> (StatusCode, String) {
     let status = response.status();
     let refusal =
-        response.extensions().get::<crate::errors::Refusal>().map(|refusal| refusal.message.clone());
+        response.extensions().get::<crate::errors::Refusal>().map(|refusal| refusal.text().into_owned());
     let body: Bytes = response.into_body().collect().await.unwrap().to_bytes();
     (status, refusal.unwrap_or_else(|| String::from_utf8(body.to_vec()).unwrap()))
 }

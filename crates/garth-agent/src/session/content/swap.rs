@@ -17,7 +17,7 @@ use crate::session::render::whole;
 use crate::session::store::files::{CHUNKS, Log, META, SWAPPED};
 use crate::session::store::swap_index::{Swapped, parse_index};
 use crate::small_file::{File, as_read, pretty, read_all, sha256};
-use garth_engine::error::{Error, ErrorKind, Result};
+use garth_engine::error::{Advice, Error, ErrorKind, Result};
 use garth_engine::model::{Op, Precondition};
 use garth_engine::path::TreePath;
 
@@ -263,11 +263,11 @@ impl Sessions<'_> {
     pub async fn swap_content(&self, session: &str, id: &str) -> Result<Vec<u8>> {
         let id = bare_id(id);
         self.shown_of_swap(session, id).await?.ok_or_else(|| {
-            let message = format!(
-                "{id}: the messages were retracted; `garth session messages {session} --retracted`, or \
-                 /v1/sessions/lines with `retracted`, shows them"
+            let advice = format!(
+                "`garth session messages {session} --retracted`, or /v1/sessions/lines with `retracted`, shows them"
             );
-            Error::new(ErrorKind::NotFound, message)
+            let error = Error::new(ErrorKind::NotFound, format!("{id}: the messages were retracted"));
+            error.advising(Advice::Command, &advice)
         })
     }
 

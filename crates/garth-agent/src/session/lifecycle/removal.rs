@@ -5,7 +5,7 @@ use crate::session::handle::Sessions;
 use crate::session::store::files::META;
 use crate::session::store::meta::PARENT;
 use crate::small_file::as_read;
-use garth_engine::error::{Error, ErrorKind, Result};
+use garth_engine::error::{Advice, Error, ErrorKind, Result};
 use garth_engine::fs::FileSystemExt as _;
 use garth_engine::model::{At, Op, Precondition};
 
@@ -26,11 +26,10 @@ impl Sessions<'_> {
         if let Some(parent) = parent.filter(|_| meta.finished_at.is_none()) {
             let (parent, child) = parent.rsplit_once('#').unwrap_or((parent, "ID"));
             let parent = parent.split_once('/').map_or(parent, |(_, session)| session);
-            let message = format!(
-                "{session}: works as child {child} of session {parent}; end it first: `garth context child set \
-                 {parent} {child} --status cancelled`"
-            );
-            return Err(Error::new(ErrorKind::Conflict, message));
+            let message = format!("{session}: works as child {child} of session {parent}");
+            let advice =
+                format!("end it first: `garth context child set {parent} {child} --status cancelled`");
+            return Err(Error::new(ErrorKind::Conflict, message).advising(Advice::Command, &advice));
         }
         let collected = self.file(session, COLLECTED_LOGS)?;
         // The archive of a removal has only what is in `messages.jsonl`.

@@ -11,7 +11,7 @@ use crate::session::pack::window::WindowSpec;
 use crate::session::store::files::{Log, PACK};
 use crate::session::store::swap_index::parse_index;
 use crate::small_file::{sha256, unreadable};
-use garth_engine::error::{Error, ErrorKind, Result};
+use garth_engine::error::{Advice, Error, ErrorKind, Result};
 use garth_engine::fs::FileSystemExt as _;
 use garth_engine::model::{At, HistoryPage, Moment, VersionId};
 use garth_engine::path::TreePath;
@@ -42,8 +42,7 @@ impl Sessions<'_> {
         // is no pack, not that the file is damaged.
         let pack: Option<Pack> = serde_json::from_value(json).ok();
         let pack = pack.filter(|pack| pack.session == session && pack.agent == self.agent);
-        let message = || format!("{session} has no pack; `pack` builds one");
-        pack.ok_or_else(|| Error::new(ErrorKind::NotFound, message()))
+        pack.ok_or_else(|| Self::without_pack(session))
     }
 
     /// Returns the error for a session without a pack: the pack was collected and can be replayed by its
@@ -57,15 +56,19 @@ impl Sessions<'_> {
         let last = history.ok().and_then(|versions| {
             versions.items.into_iter().find(|version| version.entry.is_some()).map(|version| version.id)
         });
-        let message = match last {
-            Some(version) => format!(
-                "{session}: its pack was collected; rebuild it as of its version with `garth context replay \
-                 {session} --at {}` (over HTTP `at`), or pack the session again",
-                version.seq
-            ),
-            None => format!("{session} has no pack; `pack` builds one"),
-        };
-        Error::new(ErrorKind::NotFound, message)
+        let Some(version) = last else { return Self::without_pack(session) };
+        let advice = format!(
+            "rebuild it as of its version with `garth context replay {session} --at {}` (over HTTP `at`), or \
+             pack the session again",
+            version.seq
+        );
+        let error = Error::new(ErrorKind::NotFound, format!("{session}: its pack was collected"));
+        error.advising(Advice::Command, &advice)
+    }
+
+    fn without_pack(session: &str) -> Error {
+        Error::new(ErrorKind::NotFound, format!("{session} has no pack"))
+            .advising(Advice::Command, "`pack` builds one")
     }
 
     /// Rebuilds the pack of a session, the current one or that of a past time.

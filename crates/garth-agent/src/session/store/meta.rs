@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use super::files::META;
 use crate::identity::StoredClass;
 use crate::session::handle::{Sessions, missing};
-use crate::small_file::{File, pretty, read_all, unreadable};
+use crate::small_file::{File, pretty, read_all, repairable};
 use garth_engine::error::{Error, Result};
 use garth_engine::model::At;
 use garth_engine::path::TreePath;
@@ -219,7 +219,7 @@ impl Meta {
     pub(crate) fn read(path: &TreePath, file: &File) -> Result<Self> {
         let how = "`garth repair` restores it, and so does setting anything of the session";
         let meta = file.read().and_then(Self::parse);
-        meta.map_err(|error| unreadable(path, error.message(), how))
+        meta.map_err(|error| repairable(path, error.message(), how))
     }
 
     /// Returns true for the session of a child.

@@ -17,7 +17,7 @@ use super::surrogates::whole_pairs;
 use crate::session::log::append::{MAX_APPENDED, MAX_REWOUND};
 use crate::session::log::draft::{Draft, compact};
 use crate::session::store::files::Log;
-use garth_engine::error::{Error, Result};
+use garth_engine::error::{Advice, Error, Result};
 use garth_engine::model::MAX_INLINE_BODY;
 
 /// Bytes of lines at which a commit is full, 4 MiB.
@@ -237,10 +237,8 @@ impl<'a> Given<'a> {
             .collect();
         let rest = self.skipped_count - named.len() as u64;
         let more = if rest > 0 { format!("; and {rest} more") } else { String::new() };
-        Error::invalid(format!(
-            "{}{more}; correct the transcript, or skip such messages (`--skip-bad`, over HTTP `skip_bad`)",
-            told.join("; ")
-        ))
+        let advice = "correct the transcript, or skip such messages (`--skip-bad`, over HTTP `skip_bad`)";
+        Error::invalid(format!("{}{more}", told.join("; "))).advising(Advice::Command, advice)
     }
 
     /// Returns the number of messages from `at` on that were derived from the same message of the transcript.

@@ -25,7 +25,7 @@ use crate::session::log::draft::Draft;
 use crate::session::log::native::Natives;
 use crate::session::store::files::{Log, SYSTEM_PROMPT};
 use crate::session::store::meta::Meta;
-use garth_engine::error::{Error, ErrorKind, OptionalExt as _, Result};
+use garth_engine::error::{Advice, Error, ErrorKind, OptionalExt as _, Result};
 use garth_engine::model::{Commit, Seq};
 
 /// Type of the event for a transcript with a different system prompt.
@@ -492,11 +492,10 @@ impl Sessions<'_> {
         if is_new {
             return Ok(ImportMode::Whole);
         }
-        let message = format!(
-            "{session} has messages: import the transcript as the whole conversation (`--whole`, over HTTP \
-             `mode`: `whole`), or as a part to append (`--part`, `part`)"
-        );
-        Err(Error::new(ErrorKind::Conflict, message))
+        let advice = "import the transcript as the whole conversation (`--whole`, over HTTP `mode`: `whole`), or as \
+                      a part to append (`--part`, `part`)";
+        let error = Error::new(ErrorKind::Conflict, format!("{session} has messages"));
+        Err(error.advising(Advice::Command, advice))
     }
 
     /// Gives new ids to messages whose ids are taken, because a transcript may repeat a retracted message.

@@ -9,7 +9,7 @@ use super::parts::{Prompt, Replayed};
 use crate::once::Outcome;
 use crate::session::{Append, AppendedLines, Draft, EVENTS};
 use crate::workspace::handle::Workspace;
-use garth_engine::error::{Error, ErrorKind, Result};
+use garth_engine::error::{Advice, Error, ErrorKind, Result};
 use garth_engine::fs::FileSystem;
 use garth_engine::model::{Moment, Seq, Timestamp};
 use garth_engine::path::Name;
@@ -101,9 +101,10 @@ impl Workspace<'_> {
     /// Builds the last prompt again that was built until a time.
     pub(super) async fn replay(&self, options: &PromptOptions, at: &Moment) -> Result<Prompt> {
         let unknown = || {
-            let message = "the inputs of that time are unknown, because no prompt was built for the session; \
-                           give the inputs: hosts, runtime, clock (on the command line --host, --runtime, --clock)";
-            Error::invalid(message)
+            let message = "the inputs of that time are unknown, because no prompt was built for the session";
+            let advice =
+                "give the inputs: hosts, runtime, clock (on the command line --host, --runtime, --clock)";
+            Error::invalid(message).advising(Advice::Command, advice)
         };
         let (user, session) = options.session.as_ref().ok_or_else(unknown)?;
         let then: Arc<dyn FileSystem> = self.moment(Some(at)).await?;

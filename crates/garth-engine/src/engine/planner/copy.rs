@@ -385,6 +385,6 @@ impl<R: Rows> Planner<'_, R> {
 
 /// Returns the path that something below `from` has in the copy at `to`.
 fn moved(path: &TreePath, from: &TreePath, to: &TreePath) -> Result<TreePath> {
-    let outside = || Error::at(ErrorKind::Corrupt, path, "is listed in another directory; run `garth fsck`");
+    let outside = || Error::damaged("is listed in another directory").about(path);
     Ok(path.rebase(from, to).ok_or_else(outside)??)
 }

@@ -193,9 +193,8 @@ impl<R: Rows> Planner<'_, R> {
                 None => self.rows.chunk(part.chunk)?,
             };
             let (at, skip, len) = ((part.off - from) as usize, part.skip as usize, part.len as usize);
-            let piece = chunk.get(skip..skip + len).ok_or_else(|| {
-                Error::new(ErrorKind::Corrupt, "stored content is shorter than its extent; run `garth fsck`")
-            })?;
+            let short = || Error::damaged("stored content is shorter than its extent");
+            let piece = chunk.get(skip..skip + len).ok_or_else(short)?;
             bytes[at..at + len].copy_from_slice(piece);
         }
         Ok(bytes)

@@ -3,7 +3,7 @@
 
 use std::cell::Cell;
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Advice, Error, ErrorKind, Result};
 use crate::model::{
     Attributes, MAX_COPIED_NAMES, MAX_COPIED_PIECES, MAX_EXAMINED, MAX_NEW_NAMES, MAX_NEW_PATH_BYTES,
     MAX_SET_ATTRIBUTES,
@@ -50,9 +50,10 @@ impl Totals {
         if self.expired_names > MAX_EXPIRED_NAMES || self.expired_bytes > MAX_NEW_PATH_BYTES {
             let message = format!(
                 "a commit ends at most {MAX_EXPIRED_NAMES} names of expired entries, with {MAX_NEW_PATH_BYTES} bytes \
-                 of paths; collect garbage first (`garth gc`), or split the batch"
+                 of paths"
             );
-            return Err(Error::new(ErrorKind::TooLarge, message));
+            let advice = "collect garbage first (`garth gc`), or split the batch";
+            return Err(Error::new(ErrorKind::TooLarge, message).advising(Advice::Command, advice));
         }
         self.expired_names += names;
         self.expired_bytes += bytes;

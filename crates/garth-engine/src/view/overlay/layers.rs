@@ -2,7 +2,7 @@
 
 use super::Overlay;
 use super::layered_tree::{LOWER, UPPER};
-use crate::error::{Error, ErrorKind, OptionalExt as _, Result};
+use crate::error::{Advice, Error, ErrorKind, OptionalExt as _, Result};
 use crate::model::{At, ByteRange, Entry, Ino, Kind, Moment, NamesPage};
 use crate::path::TreePath;
 use crate::view::inode_map::renumbered;
@@ -357,5 +357,6 @@ impl Overlay {
 
 /// Returns the error for a request about the past.
 pub(super) fn no_past() -> Error {
-    Error::new(ErrorKind::Unsupported, "an overlay has no history; ask its lower layer")
+    Error::new(ErrorKind::Unsupported, "an overlay has no history")
+        .advising(Advice::LowerLayer, "ask its lower layer")
 }

@@ -40,7 +40,7 @@ pub(super) async fn delete(
     let op = if fields.recursive { Op::remove_tree(&path) } else { Op::remove(&path) };
     let commit = match commit_at(fs, call, (&path, version), Batch::new([op])).await? {
         Err(error) if error.is(ErrorKind::NotEmpty) => {
-            return Err(Refusal::from(error).advising("set recursive to delete what is below it, too"));
+            return Err(Refusal::from(error).hinting("set recursive to delete what is below it, too"));
         }
         commit => commit?,
     };

@@ -13,7 +13,7 @@ use super::answer::{MAX_TEXT, ToolAnswer, counted};
 use super::paths::{absolute, shown};
 use crate::errors::Refusal;
 use crate::fields::{fields, flag, integer, string, string_of};
-use crate::mcp::line::for_models;
+use crate::mcp::line::one_line;
 use crate::routes::call::Call;
 use crate::routes::tree_calls::grep::bound;
 use crate::routes::tree_calls::operations::SEARCH_TIME;
@@ -133,7 +133,7 @@ fn file_text(file: &GrepFile) -> String {
 fn reason(error: &garth_engine::Error) -> String {
     let mut refusal = Refusal::from(error.clone());
     refusal.log();
-    format!("is not searched to its end: {}", for_models(&refusal.message))
+    format!("is not searched to its end: {}", one_line(&refusal.message))
 }
 
 /// Returns a line as text. A replaced byte takes three.

@@ -45,8 +45,8 @@ pub(super) async fn move_to(
     let batch = Batch::new([Op::rename(&from, &to).no_replace().with_parents()]);
     let commit = match commit_at(fs, call, (&from, version), batch).await? {
         Err(error) if error.is(ErrorKind::AlreadyExists) => {
-            let advice = "\"to\" is the complete new path: name one that is free; or `delete` this one first";
-            return Err(Refusal::from(error).advising(advice));
+            let hint = "\"to\" is the complete new path: name one that is free";
+            return Err(Refusal::from(error).hinting(hint).hinting("or `delete` this one first"));
         }
         commit => commit?,
     };

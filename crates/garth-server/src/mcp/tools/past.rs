@@ -6,7 +6,7 @@ use garth_engine::fs::resolve::{self, Follow};
 use garth_engine::model::{At, ByteRange, Entry, HistoryPage, Moment, NamesPage, Seq, Version, VersionId};
 use garth_engine::{ErrorKind, FileSystem, Result, TreePath};
 
-use super::paths::{MISSING, by};
+use super::paths::by;
 use crate::errors::{Code, Refusal};
 
 /// Limit on the versions of one path that one commit makes.
@@ -70,11 +70,8 @@ pub(super) async fn check_restorable(
         Some(Version { entry: Some(_), .. }) => {
             let then = name(&*past, version).await;
             let place = then.map_or_else(|| "had another path".to_owned(), |then| format!("was at {then}"));
-            let message = format!(
-                "{path} {place} in {version}; read this version with `read_file`, and write it with \
-                 `write_file`"
-            );
-            Err(Refusal::validation(message))
+            let hint = "read this version with `read_file`, and write it with `write_file`";
+            Err(Refusal::validation(format!("{path} {place} in {version}")).hinting(hint))
         }
         Some(_) => Err(ended(fs, &path, version).await),
         None => Err(of_another(&path, version)),
@@ -128,39 +125,63 @@ async fn ended(fs: &dyn FileSystem, path: &TreePath, version: VersionId) -> Refu
 }
 
 fn of_another(path: &TreePath, version: VersionId) -> Refusal {
-    let message =
-        format!("{version} is a version of another file; `history` of {path} lists those that it has");
-    Refusal::validation(message)
+    let message = format!("{version} is a version of another file than {path}");
+    Refusal::validation(message).hinting("`history` lists the versions of a path")
+}
+
+/// Reason of a refusal.
+#[derive(Debug)]
+pub(super) struct Reason {
+    pub(super) text: String,
+    /// Hint, which names a tool in backquotes.
+    pub(super) hint: Option<String>,
+}
+
+impl Reason {
+    /// Returns a reason without a hint.
+    pub(super) fn new(text: String) -> Self {
+        Self { text, hint: None }
+    }
+
+    /// Returns the refusal for this reason, which `refusal` makes of its text.
+    pub(super) fn refusal(self, refusal: impl FnOnce(String) -> Refusal) -> Refusal {
+        let refusal = refusal(self.text);
+        match self.hint {
+            Some(hint) => refusal.hinting(hint),
+            None => refusal,
+        }
+    }
 }
 
 /// Returns what became of a missing path, and what to do: "was moved to /b.md by agent scout". `None` if that
 /// is unknown, or if the path never existed.
-pub(super) async fn departure(fs: &dyn FileSystem, path: &TreePath) -> Result<Option<String>> {
+pub(super) async fn departure(fs: &dyn FileSystem, path: &TreePath) -> Result<Option<Reason>> {
     let newest = fs.history(&At::from(path), &HistoryPage::default().limit(1)).await?;
     let Some(Version { id, commit, entry: None, .. }) = newest.items.first() else { return Ok(None) };
     let author = by(&commit.author).map(|author| format!(" by {author}")).unwrap_or_default();
     Ok(Some(match moved_to(fs, *id).await {
-        Some(to) => format!("was moved to {to}{author}"),
+        Some(to) => Reason::new(format!("was moved to {to}{author}")),
         None => {
-            let earlier = before(*id);
-            format!("was deleted{author}; `restore` with at = \"{earlier}\" brings it back")
+            let hint = format!("`restore` with at = \"{}\" brings it back", before(*id));
+            Reason { text: format!("was deleted{author}"), hint: Some(hint) }
         }
     }))
 }
 
 /// Adds to the refusal of a missing path what became of it.
 pub(super) async fn explained(fs: &dyn FileSystem, refusal: Refusal) -> Refusal {
-    let is_missing = refusal.kind == ErrorKind::NotFound && refusal.message == MISSING;
+    let is_missing = refusal.kind == ErrorKind::NotFound;
     let Some(path) = refusal.path().filter(|_| is_missing) else { return refusal };
-    let text = departure(fs, path).await.ok().flatten();
-    match text {
-        Some(text) => refusal.saying(text),
+    let reason = departure(fs, path).await.ok().flatten();
+    match reason {
+        // With its path, the message is complete: nothing else is to be said about it.
+        Some(reason) => reason.refusal(|text| refusal.saying(text).naming_path()),
         None => refusal,
     }
 }
 
 /// Returns the refusal of a state in which a path did not exist.
 pub(super) fn not_there(path: &str, at: &str) -> Refusal {
-    let message = format!("{path} did not exist at {at}; `history` lists its versions");
-    Refusal::new(Code::NotFound, message)
+    let message = format!("{path} did not exist at {at}");
+    Refusal::new(Code::NotFound, message).hinting("`history` lists its versions")
 }

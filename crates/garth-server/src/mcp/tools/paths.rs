@@ -13,8 +13,6 @@ use crate::routes::call::Call;
 use crate::routes::open::reach;
 use crate::routes::tree::Tree;
 
-/// Message of the engine about a path where nothing is.
-pub(super) const MISSING: &str = "no such file or directory";
 /// Beginning of the URI of a memory.
 const URI: &str = "ctx://";
 

@@ -84,7 +84,7 @@ pub(super) async fn forget(
         (None, Some(text)) => memories.remembered(&Remember::new(&**text)).await?,
         _ => return Err(Refusal::validation("give either \"uri\" or \"text\"")),
     };
-    let left = memories.forget(&uri).await.map_err(advised)?;
+    let left = memories.forget(&uri).await.map_err(hinted)?;
     let versions = counted(left.versions as u64, "version", "versions");
     let uri = left.uri.to_string();
     // The state before the deletion.
@@ -96,10 +96,10 @@ pub(super) async fn forget(
 }
 
 /// Adds to a refusal how memories are found.
-fn advised(error: garth_engine::Error) -> Refusal {
+fn hinted(error: garth_engine::Error) -> Refusal {
     let is_missing = error.is(ErrorKind::NotFound);
     let refusal = Refusal::from(error);
-    if is_missing { refusal.advising("`recall` or `search` finds the URIs of memories") } else { refusal }
+    if is_missing { refusal.hinting("`recall` or `search` finds the URIs of memories") } else { refusal }
 }
 
 /// Structured answer of `forget`.

@@ -73,8 +73,8 @@ pub(super) async fn restore(
 async fn moment_at(call: &Call<'_>, at: &str) -> Result<Moment, Refusal> {
     let wrong = || {
         let message = "\"at\" must be a version, the restore_at of a deletion, or a time with seconds such as \
-                       2026-01-31T12:00:00Z; `history` returns versions and times";
-        Refusal::validation(message)
+                       2026-01-31T12:00:00Z";
+        Refusal::validation(message).hinting("`history` returns versions and times")
     };
     match call.moment(at).await {
         Ok(Moment::Time(_)) if is_cut_to_minute(at) => Err(wrong()),

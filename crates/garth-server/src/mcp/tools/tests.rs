@@ -17,6 +17,8 @@ use serde_json::{Value, json};
 
 use super::{TOOLS, Tool};
 use crate::errors::Refusal;
+use crate::mcp::failure::message_of;
+use crate::mcp::hints::Unseen;
 use crate::routes::call::Call;
 use crate::routes::test_calls::{TestCall, TestServer};
 
@@ -78,7 +80,7 @@ impl<'a> Client<'a> {
 
     /// Runs a tool that is refused, and returns the message.
     async fn refused(&self, name: &str, arguments: Value) -> String {
-        self.run(name, arguments).await.unwrap_err().message
+        message_of(&self.run(name, arguments).await.unwrap_err(), &Unseen::default())
     }
 }
 

@@ -8,19 +8,13 @@ use garth_engine::home::Scope;
 use serde_json::{Value, json};
 
 use super::answer::ToolAnswer;
-use super::paths::{MISSING, refuse_parents};
+use super::paths::refuse_parents;
 use super::schema;
 use crate::errors::Refusal;
 use crate::fields::{Field, Kind};
 use crate::routes::call::Call;
 use crate::routes::route::AnswerSchema;
 use crate::routes::tree::Tree;
-
-/// Advice of the engine about a path that no session changes. A model has no other caller to use.
-const OTHER_CALLER: &str = "; use a caller outside of sessions, such as an API key that is bound to nothing";
-
-/// Beginning of the message of the engine about content that is too long for the tree.
-const UPLOAD: &str = "content that is sent to this tree at once";
 
 /// Runs a tool. The fields of the call are its arguments, and the names of the identity that the server adds.
 pub(in crate::mcp) type ToolHandler = for<'a> fn(&'a Call<'a>) -> BoxFuture<'a, Result<ToolAnswer, Refusal>>;
@@ -109,7 +103,7 @@ impl Tool {
         let answered = (self.run)(call).await;
         let is_about_paths = matches!(self.tree, Tree::Files | Tree::Search);
         answered.map_err(|refusal| match is_about_paths && call.may_read() {
-            true => advised(refusal).naming_path(),
+            true => hinted(refusal).naming_path(),
             false => refusal,
         })
     }
@@ -126,20 +120,15 @@ impl Tool {
 }
 
 /// Adds to a refusal about a path what the model can do.
-fn advised(mut refusal: Refusal) -> Refusal {
-    if let Some(failure) = refusal.message.strip_suffix(OTHER_CALLER) {
-        refusal.message = format!("{failure}; only people change this file: ask your user");
-        return refusal;
-    }
-    let advice = match refusal.kind {
-        ErrorKind::NotFound if refusal.message == MISSING => "find it with `ls` or `glob`",
+fn hinted(refusal: Refusal) -> Refusal {
+    let hint = match refusal.kind {
+        ErrorKind::NotFound if refusal.path().is_some() => "find it with `ls` or `glob`",
         ErrorKind::NotADirectory => "read it with `read_file`",
         ErrorKind::IsADirectory => "list it with `ls`",
-        ErrorKind::TooLarge if refusal.message.contains(UPLOAD) => "split it into several files",
         ErrorKind::Busy => "this path cannot be moved, replaced or deleted, only what is below it",
         _ => return refusal,
     };
-    refusal.advising(advice)
+    refusal.hinting(hint)
 }
 
 /// Builds tools from rows of the form `Effect "name" "title" scopes, Tree(function, fields) -> Answer;`. The

@@ -10,7 +10,7 @@ use garth_engine::model::{
 use garth_engine::{ErrorKind, FileSystem, Result, TreePath};
 
 use super::answer::second;
-use super::past::departure;
+use super::past::{Reason, departure};
 use super::paths::by;
 use crate::errors::{Code, Refusal};
 use crate::fields::{fields, string_of};
@@ -43,9 +43,8 @@ impl IfVersion<'_> {
 /// Parses the version in an argument.
 pub(super) fn version(name: &str, text: Option<&str>) -> Result<Option<VersionId>, Refusal> {
     let wrong = |_| {
-        let message =
-            format!("\"{name}\" must be a version such as ver_7-3; `read_file` or `history` returns it");
-        Refusal::validation(message)
+        let message = format!("\"{name}\" must be a version such as ver_7-3");
+        Refusal::validation(message).hinting("`read_file` or `history` returns it")
     };
     text.map(|text| text.parse::<VersionId>().map_err(wrong)).transpose()
 }
@@ -101,7 +100,7 @@ pub(super) async fn conflict(
     version: VersionId,
 ) -> Refusal {
     let changes = changes_since(fs, call, path, version).await;
-    Refusal::new(Code::Conflict, format!("nothing was written, because {changes}"))
+    changes.refusal(|text| Refusal::new(Code::Conflict, format!("nothing was written, because {text}")))
 }
 
 /// Returns what has changed at a path since a version, by whom, and what to do. Parts that cannot be read are
@@ -111,23 +110,23 @@ pub(super) async fn changes_since(
     call: &Call<'_>,
     path: &TreePath,
     since: VersionId,
-) -> String {
+) -> Reason {
     let Ok(entry) = fs.stat(&At::from(path)).await else {
         return match departure(fs, path).await {
-            Ok(Some(what)) => format!("{path} {what}"),
+            Ok(Some(Reason { text, hint })) => Reason { text: format!("{path} {text}"), hint },
             Err(error) if error.is(ErrorKind::NotFound) => {
-                format!("{path} never existed, so it has no version; leave if_version out")
+                Reason::new(format!("{path} never existed, so it has no version; leave if_version out"))
             }
-            Ok(None) | Err(_) => format!("{path} does not exist any more"),
+            Ok(None) | Err(_) => Reason::new(format!("{path} does not exist any more")),
         };
     };
     let author = authors_since(fs, call, path, since).await.unwrap_or_default();
     let lines = lines_since(fs, path, since).await.ok().flatten().unwrap_or_default();
-    format!(
+    Reason::new(format!(
         "{path} is now version {}, not {since}{author}{lines}; read it again and repeat the change with the \
          new version",
         entry.etag
-    )
+    ))
 }
 
 /// Returns the newest versions of a path, the newest first.

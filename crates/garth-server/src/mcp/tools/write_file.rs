@@ -56,7 +56,7 @@ pub(super) async fn write_file(
     let op = if is_new { op.create_new() } else { op };
     let commit = match commit_at(fs, call, (&path, version), Batch::new([op])).await? {
         Err(error) if error.is(ErrorKind::AlreadyExists) && is_new => {
-            return Err(Refusal::from(error).advising("read it, or write it without if_version"));
+            return Err(Refusal::from(error).hinting("read it, or write it without if_version"));
         }
         commit => commit?,
     };

@@ -178,6 +178,6 @@ impl ItemError {
         refusal.log();
         let (code, kind) = (refusal.code.as_str(), refusal.kind.as_str());
         let path = refusal.subject().map(str::to_owned);
-        Self { code, kind, message: refusal.message, path }
+        Self { code, kind, message: refusal.text().into_owned(), path }
     }
 }

@@ -11,7 +11,7 @@ use crate::engine::sqlite::SqliteFs;
 use crate::engine::sqlite::chunk_store::PACKS;
 use crate::engine::sqlite::schema::{DATABASE, SUBJECT};
 use crate::engine::sqlite::tables::{chunks, head, packs};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::fs::store::Backup;
 use crate::runtime::disk::{self, dir_of, new_dir, sync_dir};
 use crate::sqlite::DbResult;
@@ -27,8 +27,7 @@ fn failed_pack(error: io::Error) -> Error {
     if !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::UnexpectedEof) {
         return failed(error);
     }
-    let message = "a pack file of the account is missing or incomplete; run `garth fsck`";
-    Error::new(ErrorKind::Corrupt, message).with_source(error)
+    Error::damaged("a pack file of the account is missing or incomplete").with_source(error)
 }
 
 impl SqliteFs {

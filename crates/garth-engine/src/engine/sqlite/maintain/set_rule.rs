@@ -14,7 +14,7 @@ use crate::engine::sqlite::planner_rows::PlannerRows;
 use crate::engine::sqlite::planner_rows::row_cache::RowCache;
 use crate::engine::sqlite::tables::{head, judged_prefixes};
 use crate::engine::sqlite::{SqliteFs, control};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Advice, Error, ErrorKind, Result};
 use crate::fs::FileSystem;
 use crate::fs::store::{MAX_VIOLATIONS, SetRuleResult};
 use crate::fs::violation_search::{ViolationSearch, look_while};
@@ -85,9 +85,9 @@ impl SqliteFs {
                 ChangesVerdict::Much => {}
             }
         }
-        let message = "the files under the rule change faster than they can be checked; \
-                       try again when less is written, or set the rule with --force";
-        Err(Error::new(ErrorKind::WouldBlock, message))
+        let message = "the files under the rule change faster than they can be checked";
+        let advice = "try again when less is written, or set the rule with --force";
+        Err(Error::new(ErrorKind::WouldBlock, message).advising(Advice::Command, advice))
     }
 
     pub(crate) fn remove_rule_now(&self, pattern: &PathPattern, constraint: &str) -> Result<bool> {

@@ -6,7 +6,7 @@ use crate::engine::planner::LogChange;
 use crate::engine::sqlite::query::read_view::ReadView;
 use crate::engine::sqlite::tables::names_of_node::{self, CommitSpan};
 use crate::engine::sqlite::tables::{MAX, changes_column, commit_log, nodes, past_names};
-use crate::error::{Error, ErrorKind};
+use crate::error::Error;
 use crate::model::{
     Change, ChangeKind, Changes, ChangesQuery, CommitChanges, CommitInfo, Ino, MAX_CHANGE_PATHS,
     MAX_CHANGES_BYTES, MAX_SCANNED, Seq, Timestamp, Within,
@@ -90,8 +90,7 @@ impl<'a> Pieces<'a> {
     fn next(&mut self) -> DbResult<Option<(u64, LogChange)>> {
         if self.more && self.piece.as_slice().is_empty() {
             let found = commit_log::piece_at(self.conn, self.seq, self.next)?;
-            let lost =
-                || Error::new(ErrorKind::Corrupt, "changes are missing from the log; run `garth fsck`");
+            let lost = || Error::damaged("changes are missing from the log");
             let (changes, more) = changes_column::from_json(&found.ok_or_else(lost)?)?;
             (self.piece, self.more) = (changes.into_iter(), more);
         }

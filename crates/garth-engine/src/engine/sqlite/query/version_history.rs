@@ -243,9 +243,7 @@ impl ReadView<'_> {
         if seq < oldest {
             return self.folded_commit(seq, oldest);
         }
-        let missing = || {
-            Error::new(ErrorKind::Corrupt, format!("commit {seq} is missing from the log; run `garth fsck`"))
-        };
+        let missing = || Error::damaged(format!("commit {seq} is missing from the log"));
         let (mut commit, owner) = commit_log::info(self.conn, seq)?.ok_or_else(missing)?;
         // A commit id is visible only to the owner of the commit.
         commit.id = commit.id.filter(|_| self.is_own(&owner));

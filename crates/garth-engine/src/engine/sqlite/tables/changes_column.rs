@@ -63,7 +63,7 @@ fn row(change: &LogChange) -> Row {
 /// # Errors
 /// `Corrupt` for text that [`to_json`] does not write.
 pub(crate) fn from_json(text: &str) -> Result<(Vec<LogChange>, bool)> {
-    let damaged = || Error::new(ErrorKind::Corrupt, "a row of the log is damaged; run `garth fsck`");
+    let damaged = || Error::damaged("a row of the log is damaged");
     let path = |text: &str| TreePath::parse_stored(text).map_err(|e| damaged().with_source(e));
     let (json, more) = text.strip_prefix(MORE).map_or((text, false), |json| (json, true));
     let rows: Vec<Row> = serde_json::from_str(json).map_err(|e| damaged().with_source(e))?;

@@ -4,7 +4,7 @@
 
 use rusqlite::{Connection, params};
 
-use crate::error::{Error, ErrorKind};
+use crate::error::Error;
 use crate::sqlite::{DbResult, one};
 
 /// Adds `by` to the count of references to a chunk.
@@ -14,10 +14,7 @@ pub(crate) fn change(conn: &Connection, chunk: u64, by: i64) -> DbResult<()> {
                ON CONFLICT (chunk) DO UPDATE SET count = count + ?2 RETURNING count";
     match conn.prepare_cached(sql)?.query_row(params![chunk, by], |row| row.get::<_, i64>(0))? {
         1 => drop(conn.prepare_cached("DELETE FROM chunk_refs WHERE chunk = ?1")?.execute([chunk])?),
-        ..=-1 => {
-            let message = "the reference count of a chunk is too low; run `garth fsck`";
-            return Err(Error::new(ErrorKind::Corrupt, message).into());
-        }
+        ..=-1 => return Err(Error::damaged("the reference count of a chunk is too low").into()),
         _ => {}
     }
     Ok(())

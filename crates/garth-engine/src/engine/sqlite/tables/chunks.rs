@@ -5,7 +5,7 @@ use rusqlite::{Connection, Row, params};
 use crate::engine::planner::ExtentRow;
 use crate::engine::sqlite::tables::extents::{extents_sql, first_overlap};
 use crate::engine::sqlite::tables::head;
-use crate::error::{Error, ErrorKind};
+use crate::error::Error;
 use crate::sqlite::{DbResult, all, one};
 
 /// A chunk as its row describes it, unchecked.
@@ -164,5 +164,5 @@ pub(crate) fn remove(conn: &Connection, id: u64) -> DbResult<Option<RemovedChunk
 
 /// Returns the error for damaged content. `what` completes the sentence "stored content …".
 pub(crate) fn damaged(what: &str) -> Error {
-    Error::new(ErrorKind::Corrupt, format!("stored content {what}; run `garth fsck`"))
+    Error::damaged(format!("stored content {what}"))
 }

@@ -73,9 +73,7 @@ pub(crate) fn moment(conn: &Connection, seq: u64) -> DbResult<i64> {
     match one(conn, "SELECT time FROM log WHERE seq = ?1", [seq], |row| row.get(0))? {
         Some(time) => Ok(time),
         None if seq == 0 => Ok(0),
-        None => {
-            Err(Error::new(ErrorKind::Corrupt, "a commit is missing from the log; run `garth fsck`").into())
-        }
+        None => Err(Error::damaged("a commit is missing from the log").into()),
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use rusqlite::{Connection, params};
 
-use crate::error::{Error, ErrorKind};
+use crate::error::Error;
 use crate::model::Author;
 use crate::sqlite::{DbResult, all, one};
 
@@ -23,10 +23,7 @@ pub(crate) fn of(conn: &Connection, seq: u64) -> DbResult<Author> {
         Some((_, Some(json))) => serde_json::from_str(&json).ok(),
         _ => None,
     };
-    let lost = || {
-        let message = format!("the author of commit {seq} is missing; run `garth fsck`");
-        Error::new(ErrorKind::Corrupt, message)
-    };
+    let lost = || Error::damaged(format!("the author of commit {seq} is missing"));
     Ok(author.ok_or_else(lost)?)
 }
 

@@ -5,7 +5,7 @@ use rusqlite::{Connection, Row, params};
 use crate::engine::planner::IdempotencyRow;
 use crate::engine::sqlite::tables::commit_log::{self, answered};
 use crate::engine::sqlite::tables::fold;
-use crate::error::{Error, ErrorKind};
+use crate::error::Error;
 use crate::model::{Commit, Idempotency};
 use crate::sqlite::{DbResult, all, one};
 
@@ -26,8 +26,7 @@ pub(crate) fn get(conn: &Connection, owner: &str, key: &str) -> DbResult<Option<
     };
     // Also the fate of records of older formats that could not be read: a retry must fail rather than commit
     // twice.
-    let lost =
-        || Error::new(ErrorKind::Corrupt, "the commit of an idempotency key is missing; run `garth fsck`");
+    let lost = || Error::damaged("the commit of an idempotency key is missing");
     let commit = answered(conn, found.ok_or_else(lost)?)?;
     Ok(Some(IdempotencyRow { request_hash, keep_until, commit: Commit { note, ..commit } }))
 }

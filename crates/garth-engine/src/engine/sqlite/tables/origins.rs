@@ -4,7 +4,7 @@
 
 use rusqlite::{Connection, params};
 
-use crate::error::{Error, ErrorKind};
+use crate::error::Error;
 use crate::sqlite::{DbResult, one};
 
 /// Length of a run of bytes that one commit wrote, and the commit.
@@ -14,9 +14,7 @@ pub(crate) type Run = (u64, u64);
 pub(crate) fn runs(conn: &Connection, chunk: u64, from: u64, to: u64) -> DbResult<Vec<Run>> {
     let blob: Option<Vec<u8>> =
         one(conn, "SELECT runs FROM origin WHERE chunk = ?1", [chunk], |row| row.get(0))?;
-    let damaged = || {
-        Error::new(ErrorKind::Corrupt, "the record of who wrote a file's bytes is damaged; run `garth fsck`")
-    };
+    let damaged = || Error::damaged("the record of who wrote a file's bytes is damaged");
     let all = blob.and_then(|blob| decode(&blob)).ok_or_else(damaged)?;
     let mut runs = Vec::new();
     let mut at = 0;

@@ -18,15 +18,17 @@ pub(super) async fn missing(fs: &dyn FileSystem, call: &Call<'_>, path: &TreePat
     let text = text(fs, path).await.ok().flatten().unwrap_or_default();
     if let Some(line) = similar(&text, old) {
         let message = format!(
-            "old_string is not in {path}, but line {line} and those after it differ from it in white space \
-             alone; copy them from `read_file` without the line numbers"
+            "old_string is not in {path}, but line {line} and those after it differ from it in white space alone"
         );
-        return Refusal::new(Code::NotFound, message);
+        let hint = "copy them from `read_file` without the line numbers";
+        return Refusal::new(Code::NotFound, message).hinting(hint);
     }
     match last_with(fs, path, old).await {
         Ok(Some(version)) => {
             let changes = changes_since(fs, call, path, version).await;
-            Refusal::new(Code::Conflict, format!("old_string is no longer in the file: {changes}"))
+            changes.refusal(|text| {
+                Refusal::new(Code::Conflict, format!("old_string is no longer in the file: {text}"))
+            })
         }
         _ => {
             let advice = "read the file, and copy the text exactly and without the line numbers";

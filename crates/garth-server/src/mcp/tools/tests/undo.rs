@@ -117,13 +117,14 @@ async fn version_of_another_file_is_refused() {
     let version = other.field("version");
     client.ok("write_file", json!({"path": "/dir/a.md", "content": "newer\n"})).await;
     client.ok("write_file", json!({"path": "/c/c.md", "content": "c\n"})).await;
-    let due = format!("{version} is a version of another file; `history` of ");
+    let due = |path: &str| {
+        format!("{version} is a version of another file than {path}; `history` lists the versions of a path")
+    };
     for path in ["/dir/a.md", "/c"] {
-        let restored = client.refused("restore", json!({"path": path, "at": version})).await;
-        assert!(restored.starts_with(&due), "{path}: {restored}");
+        assert_eq!(client.refused("restore", json!({"path": path, "at": version})).await, due(path));
     }
     let read = client.refused("read_file", json!({"path": "/dir/a.md", "version": version})).await;
-    assert!(read.starts_with(&due), "{read}");
+    assert_eq!(read, due("/dir/a.md"));
     // The state of a directory is named by the versions of what is below it.
     client.ok("restore", json!({"path": "/dir", "at": version})).await;
     assert_eq!(client.ok("read_file", json!({"path": "/dir/a.md"})).await.field("content"), "a\n");
