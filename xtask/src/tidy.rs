@@ -5,6 +5,7 @@ mod finding;
 mod lines;
 mod links;
 mod manifest;
+mod messages;
 mod modules;
 mod rust;
 mod text;
@@ -39,6 +40,7 @@ fn check(files: &Files) -> Vec<Finding> {
         findings.extend(lines::check(path, content));
         if path.ends_with(".rs") {
             findings.extend(rust::check(path, content));
+            findings.extend(messages::check(path, content));
             findings.extend(links::check_comments(path, content, files));
             findings.extend(words::check_comments(path, content));
         }
