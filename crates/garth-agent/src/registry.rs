@@ -38,7 +38,10 @@ pub fn registry() -> Registry {
 
 /// Reason for refusing an event that retracts messages.
 const RETRACTION_REFUSED: &str = "has a line that retracts messages, which garth alone appends, in the commit \
-     that removes what was derived from them; use `garth session retract` or POST /v1/sessions/retract";
+     that removes what was derived from them";
+
+/// Advice for who appends such an event.
+const RETRACT: &str = "use `garth session retract` or POST /v1/sessions/retract";
 
 /// Refuses an event that retracts messages: written as text, it would leave what was derived from them.
 fn refuse_retraction(event: &[u8]) -> Result<(), String> {
@@ -72,7 +75,7 @@ fn rules() -> Vec<Rule> {
         Rule::built_in(fragments, Constraint::lines(fragments::SCHEMA, Some(fragments::UNIQUE))),
         Rule::built_in(session_lines::MESSAGES, Constraint::lines_by(session_lines::MESSAGE, check_message)),
         Rule::built_in(session_lines::EVENTS, Constraint::lines_by(session_lines::EVENT, check_retraction)),
-        Rule::built_in(session_lines::EVENTS, Constraint::own_lines(refuse_retraction)),
+        Rule::built_in(session_lines::EVENTS, Constraint::own_lines(refuse_retraction, RETRACT)),
         Rule::built_in(
             session_lines::NATIVE,
             Constraint::JsonLines { schema: None, unique: None, check: None },

@@ -19,7 +19,7 @@ use garth_engine::{Error, ErrorKind, PathError, TreePath};
 use tracing::Span;
 
 pub(crate) use self::code::Code;
-use self::remedies::Remedies;
+use self::remedies::{Remedies, for_clients};
 
 /// Cause of the failure of a write whose body does not arrive in time. It tells that failure from the time
 /// limits of the storage, which are not the client's fault.
@@ -277,6 +277,42 @@ impl Refusal {
     pub(crate) fn advising(self, advice: &str) -> Self {
         let message = bounded(Cow::Owned(format!("{}; {advice}", self.message)));
         Self { message, ..self }
+    }
+
+    /// Adds a hint for models. Clients of the HTTP API do not see it.
+    pub(crate) fn hinting(mut self, hint: impl Into<Cow<'static, str>>) -> Self {
+        self.remedies.get_or_insert_default().hints.push(hint.into());
+        self
+    }
+
+    /// Adds advice of the library.
+    fn advised(mut self, advice: Option<(Advice, &str)>) -> Self {
+        if let Some((advice, text)) = advice {
+            self.remedies.get_or_insert_default().advice = Some((advice, text.to_owned()));
+        }
+        self
+    }
+
+    /// Returns the advice of the library, with the words of the command line.
+    pub(crate) fn advice(&self) -> Option<(Advice, &str)> {
+        let (advice, text) = self.remedies.as_ref()?.advice.as_ref()?;
+        Some((*advice, text.as_str()))
+    }
+
+    /// Returns the hints for models.
+    pub(crate) fn hints(&self) -> impl Iterator<Item = &str> {
+        self.remedies.iter().flat_map(|remedies| &remedies.hints).map(|hint| &**hint)
+    }
+
+    /// Returns the message for clients of the HTTP API, with the advice of the library in their words.
+    pub(crate) fn text(&self) -> Cow<'_, str> {
+        match self.advice() {
+            Some((advice, text)) => {
+                let advice = for_clients(advice, text);
+                Cow::Owned(bounded(Cow::Owned(format!("{}; {advice}", self.message))))
+            }
+            None => Cow::Borrowed(&self.message),
+        }
     }
 
     /// Returns the path that the failure is about, if it is not in the message.

@@ -290,10 +290,12 @@ impl Reach {
     }
 
     fn account(&self) -> Result<&Arc<dyn AccountStore>> {
-        let message = "this API key is one of the data folder and opens no account; use a key of the \
-                       account, or name the account in \"account\" where the call has that field. With \
-                       `admin`, it reads files of all accounts below /accounts";
-        self.account.as_ref().ok_or_else(|| denied(message))
+        self.account.as_ref().ok_or_else(|| {
+            let advice = "use a key of the account, or name the account in \"account\" where the call has that \
+                          field. With `admin`, it reads files of all accounts below /accounts";
+            denied("this API key is one of the data folder and opens no account")
+                .advising(Advice::Command, advice)
+        })
     }
 
     /// Judges the request as [`Access::judge`] does; `None` for the account itself.

@@ -3,7 +3,7 @@
 use super::class::Class;
 use super::policy::{DEFAULT_USER, check_user, is_reserved};
 use super::session_key::SessionKey;
-use garth_engine::error::{Error, Result};
+use garth_engine::error::{Advice, Error, Result};
 use garth_engine::path::check_id;
 
 /// Caller of a request.
@@ -83,8 +83,8 @@ impl Request {
             check_user(user)?;
             // It is the owner where none is set, and the user of every program that names nobody.
             if caller == Caller::ApiKey && user == DEFAULT_USER {
-                let message = "the user `default` is whoever names no user; leave \"user\" out";
-                return Err(Error::invalid(message));
+                let error = Error::invalid("the user `default` is whoever names no user");
+                return Err(error.advising(Advice::Command, "leave \"user\" out"));
             }
         }
         for (what, id) in [("chat", &self.chat), ("session", &self.session)] {

@@ -66,8 +66,9 @@ pub enum Constraint {
     /// removes it.
     OwnFields(Vec<String>),
     /// Only garth appends lines that this function of the program refuses. Rules of the program alone have
-    /// this constraint, because a function cannot be stored.
-    OwnLines(JsonCheck),
+    /// this constraint, because a function cannot be stored. The text is advice: the command or call that
+    /// appends them.
+    OwnLines(JsonCheck, &'static str),
     /// Search does not see the content.
     NotSearchable,
     /// Treatment of text that looks like a secret, in addition to leaving it out of the index.
@@ -138,9 +139,9 @@ impl Constraint {
     }
 
     /// Returns the constraint that only garth appends lines that a function of the program refuses. The
-    /// function returns in words what to do in place of appending the line.
-    pub fn own_lines(check: fn(&[u8]) -> std::result::Result<(), String>) -> Self {
-        Self::OwnLines(JsonCheck(check))
+    /// function returns the reason in words; `advice` names the command or call that appends such a line.
+    pub fn own_lines(check: fn(&[u8]) -> std::result::Result<(), String>, advice: &'static str) -> Self {
+        Self::OwnLines(JsonCheck(check), advice)
     }
 
     /// Names of all constraints that can be set.
@@ -165,7 +166,7 @@ impl Constraint {
             Self::ReadOnly { .. } => "read-only",
             Self::NotInSessions => "not-in-sessions",
             Self::OwnFields(_) => "own-fields",
-            Self::OwnLines(_) => "own-lines",
+            Self::OwnLines(..) => "own-lines",
             Self::MaxSize(_) => "max-size",
             Self::NotSearchable => "not-searchable",
             Self::Secrets(_) => "secrets",
@@ -188,7 +189,7 @@ impl Constraint {
             Self::JsonLines { schema: given, unique, .. } => {
                 Terms { schema: schema(given), unique: unique.clone(), ..Terms::default() }
             }
-            Self::AppendOnly | Self::OwnLines(_) | Self::NotInSessions | Self::NotSearchable => {
+            Self::AppendOnly | Self::OwnLines(..) | Self::NotInSessions | Self::NotSearchable => {
                 Terms::default()
             }
         };
@@ -252,7 +253,7 @@ impl Constraint {
     /// Returns true if the constraint is about the change that a commit makes at a path, not about the state
     /// that it leaves.
     pub(super) fn is_about_change(&self) -> bool {
-        matches!(self, Self::AppendOnly | Self::OwnFields(_) | Self::OwnLines(_)) || self.keeps_names()
+        matches!(self, Self::AppendOnly | Self::OwnFields(_) | Self::OwnLines(..)) || self.keeps_names()
     }
 
     /// Returns true if readers rely on the content to be as the constraint says. Bounds and secrets are for
@@ -288,6 +289,7 @@ impl Constraint {
     pub(super) fn advised(&self, error: Error) -> Error {
         match self {
             Self::NotInSessions => error.advising(Advice::OtherCaller, OTHER_CALLER),
+            Self::OwnLines(_, advice) => error.advising(Advice::Command, advice),
             _ => error,
         }
     }
@@ -340,7 +342,7 @@ impl Constraint {
             | Self::ReadOnly { .. }
             | Self::NotInSessions
             | Self::OwnFields(_)
-            | Self::OwnLines(_)
+            | Self::OwnLines(..)
             // No content to read: the size was enough, the change is judged (`Judging::change`), or search
             // asks the rule.
             | Self::NotSearchable

@@ -63,7 +63,7 @@ impl<'a> Caller<'a> {
     /// Returns true if a rule applies to commits of this origin.
     fn is_bound(&self, rule: &Rule) -> bool {
         match &rule.constraint {
-            Constraint::OwnFields(_) | Constraint::OwnLines(_) => !self.by_garth,
+            Constraint::OwnFields(_) | Constraint::OwnLines(..) => !self.by_garth,
             constraint => constraint.binds(self.key, self.class),
         }
     }
@@ -258,7 +258,7 @@ impl<'a, L: JudgedState> Judging<'a, L> {
                         None => fate.insert(self.fate(path)?),
                     };
                     match &rule.constraint {
-                        Constraint::OwnLines(check) => self.own_lines(*check, path, (touched, fate))?,
+                        Constraint::OwnLines(check, _) => self.own_lines(*check, path, (touched, fate))?,
                         _ => self.change(rule, touched, fate)?,
                     }
                 }

@@ -47,8 +47,8 @@ impl FileChange {
             // Changes before the end are refused, so that the answer would tell where the end is.
             Constraint::AppendOnly => is_same && is_written && !is_appended,
             // Lines after the end before are judged, wherever that was.
-            Constraint::OwnLines(_) if is_same => is_written && !is_appended,
-            Constraint::OwnLines(_) => !is_own,
+            Constraint::OwnLines(..) if is_same => is_written && !is_appended,
+            Constraint::OwnLines(..) => !is_own,
             // The new fields are compared with those before.
             Constraint::OwnFields(_) => is_same && is_written,
             Constraint::ReadOnly { .. }
@@ -97,7 +97,7 @@ mod tests {
             unique: unique.map(str::to_owned),
             check: None,
         };
-        let own_lines = Constraint::own_lines(|_| Ok(()));
+        let own_lines = Constraint::own_lines(|_| Ok(()), "write another line");
         // Each with the changes that ask: of the file at its path, and of another one that comes there.
         let cases: [(Constraint, &[&str], &[&str]); 11] = [
             (Constraint::MaxSize(9), &["appended", "patched"], &["appended", "patched", "moved"]),

@@ -1,6 +1,6 @@
 //! Commit of a batch.
 
-use garth_engine::error::{Error, ErrorKind, Result};
+use garth_engine::error::{Advice, Error, ErrorKind, Result};
 use garth_engine::fs::resolve::{self, Follow};
 use garth_engine::model::{At, Batch, Commit, Ino, MAX_INLINE_BODY, Precondition, Timestamp, VersionId};
 use schemars::JsonSchema;
@@ -150,8 +150,9 @@ impl Files<'_> {
         let Some(dir) = path.parent() else { return error };
         match self.fs.stat(&At::Path(dir.clone())).await {
             Err(missing) if missing.is(ErrorKind::NotFound) => {
-                let message = format!("the directory {dir} does not exist; set \"parents\": true");
+                let message = format!("the directory {dir} does not exist");
                 Error::at(ErrorKind::NotFound, path, message)
+                    .advising(Advice::Command, "set \"parents\": true")
             }
             _ => error,
         }
