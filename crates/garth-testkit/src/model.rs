@@ -15,6 +15,7 @@ mod player;
 mod posix_folder;
 mod proofs;
 mod quotas;
+mod retention;
 mod rules;
 mod steps;
 
@@ -67,6 +68,11 @@ pub async fn sqlite() -> Subject {
     Subject::sqlite(if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() }.as_path())
 }
 
+/// Returns a subject as [`sqlite`], on which the retention of the past is drawn.
+pub async fn retained() -> Subject {
+    Subject { retained: true, ..sqlite().await }
+}
+
 /// Counts of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Stats {
@@ -88,6 +94,12 @@ pub struct Stats {
     pub reopened: u64,
     /// Garbage collections by another instance.
     pub collected: u64,
+    /// Commits that retention removed from the log of the subject.
+    pub folded: u64,
+    /// Old contents of path classes that became unreadable on the subject.
+    pub contents: u64,
+    /// States and contents of the past for which both sides failed with `Gone`.
+    pub gone: u64,
 }
 
 /// A difference between the subject and the model.
@@ -158,6 +170,9 @@ impl Stats {
         self.checks += tally.checks;
         self.reopened += tally.reopened;
         self.collected += tally.collected;
+        self.folded += tally.folded;
+        self.contents += tally.contents;
+        self.gone += tally.gone;
     }
 }
 
@@ -242,16 +257,12 @@ mod tests {
 
     #[test]
     fn model_catches_and_shrinks_planted_faults() {
-        for bug in Bug::SEQUENTIAL {
+        let plain = Bug::SEQUENTIAL.map(|bug| (bug, false));
+        for (bug, retained) in plain.into_iter().chain(Bug::RETAINED.map(|bug| (bug, true))) {
             let planted = || async move {
                 let (env, clock) = Subject::clock();
-                Subject::new(
-                    Arc::new(Planted::new(
-                        Arc::new(MemoryFs::new(env, garth_engine::rule::sample::registry())),
-                        bug,
-                    )),
-                    clock,
-                )
+                let fs = Arc::new(MemoryFs::new(env, garth_engine::rule::sample::registry()));
+                Subject { retained, ..Subject::new(Arc::new(Planted::new(fs, bug)), clock) }
             };
             let failure = match run(ModelConfig { ops: 20_000, seed: 7 }, planted) {
                 Ok(stats) => panic!("{bug:?} was not caught: {stats:?}"),

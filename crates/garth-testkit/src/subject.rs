@@ -44,6 +44,8 @@ pub struct Subject {
     pub longest_target: usize,
     /// True if the paths are those of an account, to which the rules apply.
     pub ruled: bool,
+    /// True if a model run also draws limits on the past of the account.
+    pub retained: bool,
     /// True if operations are slow, as through many views: checks then create fewer nodes.
     pub slow: bool,
     /// Opens the data again, if they outlive an instance.
@@ -133,6 +135,7 @@ impl Subject {
             next,
             longest_target: MAX_TARGET,
             ruled: true,
+            retained: false,
             slow: false,
             reopen: None,
             collect: None,

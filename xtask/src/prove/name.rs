@@ -19,6 +19,15 @@ pub(super) enum Name {
     ModelHost,
     /// As `model`, with every batch planned as if rows were a round trip away: 1,000,000
     ModelRounds,
+    /// As `model`, while limits on the past are drawn, set and collected; readable states and authors stay
+    /// equal, and the rest is gone on both engines: 1,000,000
+    ModelRetention,
+    /// Blame of every readable state, with class and audience, stays as it was while the past is removed:
+    /// 50,000 commits
+    FoldedAuthors,
+    /// Packs, provenance, recall and undo of random sessions are unchanged from the oldest state on, and gone
+    /// before: 300 sessions
+    FoldedSessions,
     /// `kill -9` under 8 concurrent HTTP writers, then under batches, loses no acknowledged write: 200 kills
     /// each
     Kill,

@@ -28,6 +28,7 @@ use garth_proofs::retractions::Retractions;
 use garth_proofs::retry_kills::{Form, RetryKills};
 use garth_proofs::sessions::collection::Collections;
 use garth_proofs::sessions::crashes::{SessionAppenders, SessionCrashes};
+use garth_proofs::sessions::folding::FoldedSessions;
 use garth_proofs::sessions::resets::Resets;
 use garth_proofs::transcripts::Transcripts;
 use garth_proofs::view_kills::{How, ViewKills};
@@ -44,6 +45,7 @@ use garth_testkit::proof::big_file::BigFile;
 use garth_testkit::proof::committed::{CallersGone, ProcessesEnded, Retry};
 use garth_testkit::proof::damage::EveryDamage;
 use garth_testkit::proof::failpoints::Failpoints;
+use garth_testkit::proof::folded_authors::FoldedAuthors;
 use garth_testkit::proof::garbage_collection::Collection;
 use garth_testkit::proof::histories::Histories;
 use garth_testkit::proof::processes::Processes;
@@ -72,6 +74,9 @@ pub(super) fn named(name: Name) -> Vec<Box<dyn Proof>> {
         Name::Overlayfs => [Lower::SameStore, Lower::OtherStore, Lower::Folder].map(beside_kernel).into(),
         Name::ModelHost => vec![beside_memory(Through::Folder)],
         Name::ModelRounds => vec![beside_memory(Through::Rounds)],
+        Name::ModelRetention => vec![beside_memory(Through::Retention)],
+        Name::FoldedAuthors => vec![Box::new(FoldedAuthors::default())],
+        Name::FoldedSessions => vec![Box::new(FoldedSessions::default())],
         Name::Kill => vec![crash(By::Kill, true), crash(By::Kill, false)],
         Name::Cut => vec![crash(By::Cut, true), crash(By::Cut, false)],
         Name::HostCuts => vec![Box::new(HostCuts::default())],

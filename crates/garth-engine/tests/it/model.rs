@@ -1,7 +1,7 @@
 //! Model test on the SQLite engine, on a folder in memory where one exists: it is about meaning, not about
 //! disks.
 
-use garth_testkit::model::{ModelConfig, on_host, run, sqlite};
+use garth_testkit::model::{ModelConfig, on_host, retained, run, sqlite};
 use garth_testkit::subject::mounted::Part;
 use garth_testkit::subject::stacked::{View, drawn};
 
@@ -10,6 +10,14 @@ fn random_operations_match_the_specification() {
     let stats = run(ModelConfig::from_env(20_000), sqlite).unwrap_or_else(|failure| panic!("{failure}"));
     assert!(stats.commits > 0 && stats.reopened > 0 && stats.collected > 0, "{stats:?}");
     assert!(stats.ruled > 100 && stats.full > 100, "{stats:?}");
+}
+
+#[test]
+fn random_operations_match_while_the_past_goes() {
+    let stats = run(ModelConfig::from_env(6_000), retained).unwrap_or_else(|failure| panic!("{failure}"));
+    assert!(stats.commits > 1_000 && stats.reopened > 0 && stats.collected > 0, "{stats:?}");
+    // If little was removed, the run would prove little.
+    assert!(stats.folded > 500 && stats.contents > 100 && stats.gone > 50, "{stats:?}");
 }
 
 #[test]

@@ -6,12 +6,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use async_trait::async_trait;
 use bytes::Bytes;
 use garth_engine::model::{
-    At, Batch, Body, ByteRange, Commit, Entry, Fetched, HistoryPage, Listing, Moment, Op, Seq, Version,
-    VersionId,
+    At, Author, Batch, Blame, Body, ByteRange, Commit, Entry, Fetched, HistoryPage, Listing, Moment, Op, Seq,
+    Version, VersionId,
 };
-use garth_engine::{FileSystem, Result, ViewBase};
+use garth_engine::{ErrorKind, FileSystem, Result, ViewBase};
 
 use super::forward::forward_filesystem;
+use crate::tools::Fs;
 
 /// One call in this many meets a bug of concurrent calls.
 const EVERY: u64 = 10;
@@ -37,12 +38,20 @@ pub enum Bug {
     IgnoredPrecondition,
     /// A write is rejected although its precondition holds.
     FalseConflict,
+    /// A state that retention removed shows the present, instead of failing.
+    PresentForGone,
+    /// Content that retention removed reads as zeros, instead of failing.
+    HoleForGone,
+    /// Bytes lose their author once their commit has left the log.
+    LostAuthor,
 }
 
 impl Bug {
     /// Bugs that a single caller meets; the others appear among concurrent calls with preconditions.
     pub const SEQUENTIAL: [Self; 5] =
         [Self::LostAppend, Self::StalePast, Self::HalfBatch, Self::ShortRead, Self::ForgottenVersion];
+    /// Bugs that a single caller meets once retention has removed some of the past.
+    pub const RETAINED: [Self; 3] = [Self::PresentForGone, Self::HoleForGone, Self::LostAuthor];
 }
 
 /// Filesystem that has a bug.
@@ -57,6 +66,11 @@ impl Planted {
     /// Wraps a filesystem with a bug.
     pub fn new(inner: Arc<dyn FileSystem>, bug: Bug) -> Self {
         Self { inner, bug, calls: AtomicU64::new(0) }
+    }
+
+    /// Returns the filesystem without the bug.
+    pub fn inner(&self) -> &Fs {
+        &*self.inner
     }
 
     fn now(&self, bug: Bug) -> bool {
@@ -95,7 +109,7 @@ impl Planted {
 
 #[async_trait]
 impl FileSystem for Planted {
-    forward_filesystem!(inner: capabilities head names list walk hold open open_version blame changes wait
+    forward_filesystem!(inner: capabilities head names list walk hold open open_version changes wait
         confined snapshots search find stage committed recorded sync);
 
     async fn stat(&self, at: &At) -> Result<Entry> {
@@ -103,13 +117,29 @@ impl FileSystem for Planted {
     }
 
     async fn fetch(&self, at: &At, range: ByteRange) -> Result<(Entry, Bytes)> {
-        let (entry, bytes) = self.source().await?.fetch(at, range).await?;
+        let fetched = self.source().await?.fetch(at, range).await;
+        if self.bug == Bug::HoleForGone && fetched.as_ref().is_err_and(|error| error.is(ErrorKind::Gone)) {
+            let entry = self.inner.stat(at).await?;
+            let length = entry.size.saturating_sub(range.offset).min(range.length);
+            return Ok((entry, Bytes::from(vec![0_u8; usize::try_from(length).unwrap_or_default()])));
+        }
+        let (entry, bytes) = fetched?;
         let short = self.bug == Bug::ShortRead && bytes.len() == 1 << 16;
         Ok((entry, if short { bytes.slice(1..) } else { bytes }))
     }
 
     async fn fetch_many(&self, items: &[(At, ByteRange)]) -> Result<Fetched> {
         self.source().await?.fetch_many(items).await
+    }
+
+    async fn blame(&self, at: &At, range: ByteRange, limit: usize) -> Result<Blame> {
+        let mut blame = self.inner.blame(at, range, limit).await?;
+        if self.bug == Bug::LostAuthor {
+            for commit in blame.commits.iter_mut().filter(|commit| commit.folded) {
+                commit.author = Author::default();
+            }
+        }
+        Ok(blame)
     }
 
     async fn history(&self, at: &At, page: &HistoryPage) -> Result<Listing<Version>> {
@@ -125,7 +155,18 @@ impl FileSystem for Planted {
             Moment::Seq(seq) if self.bug == Bug::StalePast && seq.0 % 4 == 3 => Moment::Seq(Seq(seq.0 - 1)),
             moment => moment.clone(),
         };
-        self.inner.as_of(&stale).await
+        let then = match self.inner.as_of(&stale).await {
+            Err(error) if self.bug == Bug::PresentForGone && error.is(ErrorKind::Gone) => {
+                let head = self.inner.head().await?.seq;
+                self.inner.as_of(&Moment::Seq(head)).await?
+            }
+            then => then?,
+        };
+        Ok(match self.bug {
+            // Such a bug is one of past states as well.
+            Bug::HoleForGone | Bug::LostAuthor => Arc::new(Self::new(then, self.bug)),
+            _ => then,
+        })
     }
 
     async fn commit(&self, batch: Batch) -> Result<Commit> {
@@ -143,7 +184,7 @@ impl FileSystem for Planted {
             return self.inner.commit(Batch { preconditions: Vec::new(), ..batch }).await;
         }
         if self.now(Bug::FalseConflict) && !batch.preconditions.is_empty() {
-            return Err(garth_engine::Error::new(garth_engine::ErrorKind::Conflict, "refused for no reason"));
+            return Err(garth_engine::Error::new(ErrorKind::Conflict, "refused for no reason"));
         }
         self.commit_in_part(batch).await
     }

@@ -8,7 +8,7 @@ use garth_engine::model::{
     At, ByteRange, FindItem, FindQuery, HistoryPage, Ino, Kind, MAX_PAGE, Projection, Seq, Timestamp, Walk,
     WalkItem, WalkPage,
 };
-use garth_engine::{Result, TreePath};
+use garth_engine::{ErrorKind, Result, TreePath};
 
 use crate::contract::finding::all_found;
 use crate::tools::{Fs, at, can, p};
@@ -58,16 +58,22 @@ pub(super) async fn same_tree(subject: &Fs, model: &Fs) -> Checked<Vec<WalkItem>
     Ok(expected.map(|walk| walk.items).unwrap_or_default())
 }
 
+/// Item of a tree and the content of a file, or `Gone` if its path class no longer keeps that.
+pub(super) type WithContent = (WalkItem, Result<Bytes, ErrorKind>);
+
 /// Returns the complete tree, with the content of files below 100 KiB.
-pub(super) async fn tree_with_content(fs: &Fs) -> Checked<Vec<(WalkItem, Bytes)>> {
+pub(super) async fn tree_with_content(fs: &Fs) -> Checked<Vec<WithContent>> {
     let page = WalkPage::default().limit(10_000).with_entries();
     let walk = fs.walk(&at("/"), &page).await.map_err(|error| error.to_string())?;
     let mut tree = Vec::new();
     for item in walk.items {
-        let mut content = Bytes::new();
+        let mut content = Ok(Bytes::new());
         if item.entry.as_ref().is_some_and(|entry| entry.kind == Kind::File && entry.size < 100 << 10) {
             let place = At::Path(item.path.clone());
-            content = fs.read(&place, ByteRange::ALL).await.map_err(|error| error.to_string())?;
+            content = match fs.read(&place, ByteRange::ALL).await {
+                Err(error) if !error.is(ErrorKind::Gone) => return Err(error.to_string()),
+                read => read.map_err(|error| error.kind()),
+            };
         }
         tree.push((item, content));
     }
@@ -132,17 +138,13 @@ pub(super) async fn same_blame(subject: &Fs, model: &Fs, place: &At, range: Byte
 
 /// Checks that everything but `top`, its subtree and the directories above it is unchanged. For a node with
 /// names below `top` as well, only those names may have changed.
-pub(super) fn same_outside(
-    top: &TreePath,
-    before: &[(WalkItem, Bytes)],
-    after: &[(WalkItem, Bytes)],
-) -> Checked {
-    let outside = |(item, _): &&(WalkItem, Bytes)| !item.path.is_within(top) && !top.is_within(&item.path);
+pub(super) fn same_outside(top: &TreePath, before: &[WithContent], after: &[WithContent]) -> Checked {
+    let outside = |(item, _): &&WithContent| !item.path.is_within(top) && !top.is_within(&item.path);
     let inside: BTreeSet<Ino> = (before.iter().chain(after))
         .filter(|(item, _)| item.path.is_within(top))
         .map(|(item, _)| item.ino)
         .collect();
-    let plain = |(item, content): &(WalkItem, Bytes)| {
+    let plain = |(item, content): &WithContent| {
         let mut item = item.clone();
         if let Some(entry) = item.entry.as_mut().filter(|entry| inside.contains(&entry.ino)) {
             // Names below `top` change these, and nothing else.
@@ -165,7 +167,7 @@ pub(super) fn same_outside(
 
 /// Checks link counts against the names: a file has one link per name, a directory two and one for each
 /// directory in it.
-fn check_links(tree: &[(WalkItem, Bytes)]) -> Checked {
+fn check_links(tree: &[WithContent]) -> Checked {
     let mut names: BTreeMap<Ino, u64> = BTreeMap::new();
     let mut inside: BTreeMap<Option<TreePath>, u64> = BTreeMap::new();
     for (item, _) in tree {

@@ -1,5 +1,8 @@
 //! Plays steps on the subject and on the model, and compares every result.
 
+mod collecting;
+mod remembering;
+
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, LazyLock};
 
@@ -10,18 +13,19 @@ use garth_engine::env::ManualClock;
 use garth_engine::fs::restore::{MAX_COMPARED, RestoreResult, restore};
 use garth_engine::model::{
     At, Batch, Body, ByteRange, ChangeKind, ChangesQuery, Commit, CommitId, HistoryPage, Idempotency, Kind,
-    MAX_READ, Moment, Op, Page, Precondition, Seq, Timestamp, VersionId, WalkItem, WalkPage,
+    MAX_READ, Moment, Op, Page, Precondition, Seq, Timestamp, VersionId, WalkPage,
 };
 use garth_engine::rule::Registry;
 use garth_engine::{ErrorKind, FileSystem, FileSystemExt, OpenFile, OpenNode};
 use sha2::{Digest, Sha256};
 
 use super::comparisons::{
-    Checked, Difference, same, same_blame, same_found, same_history, same_outside, same_tree,
+    Checked, Difference, WithContent, same, same_blame, same_found, same_history, same_outside, same_tree,
     tree_with_content,
 };
 use super::part_of_tree::{confine, same_part};
 use super::quotas;
+use super::retention;
 use super::rules;
 use super::steps::{BatchSpec, By, Holds, OpSpec, SLOTS, Step, WHOLE};
 use crate::reference::tree_shape::shape;
@@ -39,6 +43,9 @@ pub(super) struct Tally {
     pub(super) checks: u64,
     pub(super) reopened: u64,
     pub(super) collected: u64,
+    pub(super) folded: u64,
+    pub(super) contents: u64,
+    pub(super) gone: u64,
 }
 
 /// Source of the content of bodies.
@@ -68,7 +75,7 @@ struct Run {
     handles: [Option<[Arc<dyn OpenFile>; 2]>; SLOTS],
     held: [Option<[Arc<dyn OpenNode>; 2]>; SLOTS],
     /// Trees of the subject with the content of small files, by the commit after which they were read.
-    remembered: Vec<(Seq, Vec<(WalkItem, Bytes)>)>,
+    remembered: Vec<(Seq, Vec<WithContent>)>,
     tally: Tally,
 }
 
@@ -149,7 +156,8 @@ impl Run {
             Step::Held(slot) => self.read_held(*slot).await,
             Step::ReadHandle(slot, offset, length) => self.read_handle(*slot, *offset, *length).await,
             Step::Reopen => self.reopen().await,
-            Step::Collect => self.collect().await,
+            Step::Collect => self.collect_elsewhere().await,
+            Step::Retain(to, alone) => self.retain(to.as_ref(), *alone).await,
             Step::Tree => self.tree().await,
             Step::Path(path, offset, length) => self.path(path, *offset, *length).await,
             Step::Pages(dir, limit, after) => self.pages(dir, *limit, after).await,
@@ -219,6 +227,9 @@ impl Run {
                     .note(format!("of {} operations", spec.ops.len()))
             });
             batch.message = format!("{} operations", spec.ops.len());
+            if self.subject.retained {
+                batch.author = retention::author(self.tally.ops);
+            }
         }
         confine(&mut batches, self.tally.commits + self.tally.refused);
         let [to_subject, to_model] = batches;
@@ -427,30 +438,6 @@ impl Run {
         self.tree().await
     }
 
-    /// Collects on the subject. This changes nothing visible, except that it commits the ends of expired
-    /// entries, which are repeated on the model.
-    async fn collect(&mut self) -> Checked {
-        let Some(collect) = &self.subject.collect else { return Ok(()) };
-        collect().await.map_err(|error| format!("collecting fails: {error}"))?;
-        self.tally.collected += 1;
-        self.collected = self.now;
-        loop {
-            let since = self.model.head().await.map_err(|error| error.to_string())?.seq;
-            let next = Seq(since.0 + 1);
-            if self.subject.fs.head().await.map_err(|error| error.to_string())?.seq < next {
-                break;
-            }
-            let ends = self.subject.fs.changes_of(next).await.map_err(|error| error.to_string())?;
-            let paths = ends.changes.iter().filter_map(|change| change.path().cloned());
-            let ops = paths.map(|path| Op::check(path, Precondition::Absent));
-            // With the message of that commit, so that the logs stay equal.
-            let batch = Batch { message: ends.commit.message.clone(), ..Batch::new(ops) };
-            self.model.commit(batch).await.map_err(|error| format!("the model keeps {ends:?}: {error}"))?;
-            same("the log", self.subject.fs.changes_of(next).await, self.model.changes_of(next).await)?;
-        }
-        self.tree().await
-    }
-
     async fn tree(&mut self) -> Checked {
         self.tally.checks += 1;
         let (subject, model) = (&*self.subject.fs, &self.model);
@@ -526,41 +513,19 @@ impl Run {
         same_history(&*subject, &*model, path, 20).await
     }
 
-    async fn remember(&mut self) -> Checked {
-        let head = self.subject.fs.head().await.map_err(|error| error.to_string())?;
-        // Entries expire at whole seconds. Unless the clock went back, commits are less than one second after
-        // it.
-        if (0..1_000_000_000).contains(&(head.time.0 - self.now.0)) {
-            let tree = tree_with_content(&*self.subject.fs).await?;
-            self.remembered.push((head.seq, tree));
-        }
-        Ok(())
-    }
-
-    async fn recall(&mut self, part: u64) -> Checked {
-        let index = usize::try_from(self.remembered.len() as u64 * part / WHOLE).expect("an index");
-        let Some((seq, tree)) = self.remembered.get(index) else { return Ok(()) };
-        self.tally.checks += 1;
-        let then = self.subject.fs.as_of(&Moment::Seq(*seq)).await.map_err(|error| error.to_string())?;
-        let found = tree_with_content(&*then).await?;
-        for (found, seen) in found.iter().zip(tree) {
-            if found != seen {
-                return Err(format!("at {seq} there was {:?}, as_of gives {:?}", seen.0, found.0));
-            }
-        }
-        if found.len() != tree.len() {
-            return Err(format!("at {seq} there were {} paths, as_of gives {}", tree.len(), found.len()));
-        }
-        Ok(())
-    }
-
     /// Restores a path on both sides. Afterwards the path must have its past content, and everything outside
     /// must be unchanged.
     async fn restore(&mut self, path: &str, part: u64) -> Checked {
         let top = p(path);
         let moment = Moment::Seq(self.part_of_head(part).await?);
         let told = |error: garth_engine::Error| error.to_string();
-        let past = self.model.as_of(&moment).await.map_err(told)?;
+        let past = match self.model.as_of(&moment).await {
+            Ok(past) => past,
+            Err(gone) => {
+                let subject = restore(&*self.subject.fs, &top, &moment, self.now, &Batch::default()).await;
+                return same("a restore", subject.map(drop), Err(gone)).map(drop);
+            }
+        };
         let head = self.model.head().await.map_err(told)?;
         // The commit of the restore takes this time: expiry is judged by it.
         let now = self.now.max(Timestamp(head.time.0 + 1));
@@ -580,7 +545,11 @@ impl Run {
         };
         self.tally.commits += u64::from(commit.is_some());
         self.tally.checks += 1;
-        let due = due.map_err(told)?;
+        let due = match due {
+            // Content that is gone, and that the restore did not need.
+            Err(error) if error.is(ErrorKind::Gone) => return self.tree().await,
+            due => due.map_err(told)?,
+        };
         let found = shape(&self.model, &top, now).await.map_err(told)?;
         // Larger files are restored again without a comparison.
         let compared = due.iter().all(|shape| shape.size <= MAX_COMPARED);

@@ -1,7 +1,7 @@
 //! Model tests as proofs: random operations have the same results on two filesystems.
 
 use super::overlayfs::{self, Lower};
-use super::{ModelConfig, Stats, on_host, run, sqlite};
+use super::{ModelConfig, Stats, on_host, retained, run, sqlite};
 use crate::proof::{About, Broken, Proof, Proven, Report, Setting};
 use crate::subject::mounted::Part;
 use crate::subject::stacked::{View, drawn};
@@ -19,6 +19,8 @@ pub struct BesideMemory {
 pub enum Through {
     /// No view.
     Nothing,
+    /// No view, with limits on the past that are drawn, set and collected.
+    Retention,
     /// No view, with every batch planned as if rows were a round trip away.
     Rounds,
     /// Nested scopes, of this depth.
@@ -36,6 +38,7 @@ impl Proof for BesideMemory {
         let full = if self.through == Through::Folder { 300_000 } else { 1_000_000 };
         let name = match self.through {
             Through::Nothing => "model",
+            Through::Retention => "model-retention",
             Through::Rounds => "model-rounds",
             Through::Scopes(1) => "model-scope",
             Through::Scopes(_) => "model-scope-of-scope",
@@ -56,6 +59,7 @@ impl Proof for BesideMemory {
         let config = ModelConfig { ops: setting.size, seed: setting.seed };
         let stats = match self.through {
             Through::Nothing => run(config, sqlite),
+            Through::Retention => run(config, retained),
             Through::Rounds => {
                 // Holds for the process from here on.
                 garth_engine::engine::planner::fetched::require_fetched_rows();
@@ -97,11 +101,17 @@ fn report(all: &[Stats]) -> Report {
         "other comparisons",
         "times opened again",
         "collections",
+        "commits folded",
+        "old contents ended",
+        "comparisons of what is gone",
     ];
     let mut report = Report::of(counts);
     for stats in all {
-        let Stats { episodes, ops, commits, refused, ruled, full, checks, reopened, collected } = *stats;
-        let seen = [ops, episodes, commits, refused, ruled, full, checks, reopened, collected];
+        let Stats { episodes, ops, commits, refused, ruled, full, checks, reopened, .. } = *stats;
+        let Stats { collected, folded, contents, gone, .. } = *stats;
+        let seen = [
+            ops, episodes, commits, refused, ruled, full, checks, reopened, collected, folded, contents, gone,
+        ];
         counts.into_iter().zip(seen).for_each(|(name, n)| report.add(name, n));
     }
     report

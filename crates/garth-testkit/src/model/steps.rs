@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use garth_engine::model::{
     Body, Create, Op, Remove, RenameMode, Seq, SetAttrs, Special, StagedBody, Timestamp,
 };
+use garth_engine::rule::retention::Retention;
 
+use super::retention;
 use super::rules::DRAWN;
 use crate::data::random::Random;
 use crate::subject::START;
@@ -42,6 +44,9 @@ pub(super) enum Step {
     Reopen,
     /// Collects garbage from another instance.
     Collect,
+    /// Sets a retention, if given, and collects without a grace period. If true, drops the snapshots before,
+    /// which hold the past.
+    Retain(Option<Retention>, bool),
     /// Compares the complete tree with entries.
     Tree,
     /// Compares all reads of this path.
@@ -231,7 +236,8 @@ pub(super) fn first() -> Step {
 
 pub(super) fn random(rng: &mut Random) -> Step {
     match rng.below(1000) {
-        0..720 => Step::Commit(batch(rng)),
+        0..712 => Step::Commit(batch(rng)),
+        712..720 => Step::Retain((!rng.one_in(3)).then(|| retention::drawn(rng)), rng.one_in(2)),
         720..732 => rule(rng),
         732..740 => quota(rng),
         740..760 => Step::Restore(restored_path(rng), rng.below(WHOLE)),
