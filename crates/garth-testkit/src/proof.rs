@@ -8,6 +8,7 @@ pub mod big_file;
 pub mod committed;
 pub mod damage;
 pub mod failpoints;
+pub mod folded_authors;
 pub mod garbage_collection;
 pub mod histories;
 mod outcome;

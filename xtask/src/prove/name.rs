@@ -25,9 +25,6 @@ pub(super) enum Name {
     /// Blame of every readable state, with class and audience, stays as it was while the past is removed:
     /// 50,000 commits
     FoldedAuthors,
-    /// Packs, provenance, recall and undo of random sessions are unchanged from the oldest state on, and gone
-    /// before: 300 sessions
-    FoldedSessions,
     /// `kill -9` under 8 concurrent HTTP writers, then under batches, loses no acknowledged write: 200 kills
     /// each
     Kill,

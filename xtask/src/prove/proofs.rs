@@ -28,7 +28,6 @@ use garth_proofs::retractions::Retractions;
 use garth_proofs::retry_kills::{Form, RetryKills};
 use garth_proofs::sessions::collection::Collections;
 use garth_proofs::sessions::crashes::{SessionAppenders, SessionCrashes};
-use garth_proofs::sessions::folding::FoldedSessions;
 use garth_proofs::sessions::resets::Resets;
 use garth_proofs::transcripts::Transcripts;
 use garth_proofs::view_kills::{How, ViewKills};
@@ -76,7 +75,6 @@ pub(super) fn named(name: Name) -> Vec<Box<dyn Proof>> {
         Name::ModelRounds => vec![beside_memory(Through::Rounds)],
         Name::ModelRetention => vec![beside_memory(Through::Retention)],
         Name::FoldedAuthors => vec![Box::new(FoldedAuthors::default())],
-        Name::FoldedSessions => vec![Box::new(FoldedSessions::default())],
         Name::Kill => vec![crash(By::Kill, true), crash(By::Kill, false)],
         Name::Cut => vec![crash(By::Cut, true), crash(By::Cut, false)],
         Name::HostCuts => vec![Box::new(HostCuts::default())],

@@ -7,6 +7,7 @@ use garth_testkit::proof::big_file::{self, BigFile};
 use garth_testkit::proof::committed::{CallersGone, ProcessesEnded, Retry};
 use garth_testkit::proof::damage::EveryDamage;
 use garth_testkit::proof::failpoints::Failpoints;
+use garth_testkit::proof::folded_authors::FoldedAuthors;
 use garth_testkit::proof::garbage_collection::Collection;
 use garth_testkit::proof::histories::Histories;
 use garth_testkit::proof::processes::Processes;
@@ -107,6 +108,20 @@ fn gc_removes_only_orphans_beside_another_process() {
     let report = proven(&Collection, 3);
     let removed = ["versions removed while held", "versions removed", "uploads removed"];
     assert_eq!(removed.map(|what| report[what]), [0, 2, 2]);
+}
+
+#[test]
+fn live_bytes_keep_their_authors_after_folding() {
+    let report = proven(&FoldedAuthors::default(), 3);
+    assert!(report["commits"] > 240 && report["commits folded"] > 100, "{report}");
+    assert!(report["states compared"] > 20 && report["states gone"] > 20, "{report}");
+    assert!(report["runs of folded commits"] > 100, "{report}");
+}
+
+#[test]
+fn proof_detects_lost_author() {
+    let broken = broken(&FoldedAuthors { bug: Some(Bug::LostAuthor) }, 3);
+    assert!(broken.contains("was written by"), "{broken}");
 }
 
 #[test]
