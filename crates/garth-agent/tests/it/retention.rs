@@ -6,7 +6,7 @@ use garth_agent::files::{FileRestore, Files};
 use garth_agent::memory::{FindingReport, Follow, Level, Put, Repair, Report};
 use garth_agent::recall::fence::Key;
 use garth_agent::recall::{Recall, Recaller};
-use garth_agent::session::{Append, Draft};
+use garth_agent::session::{Append, Derive, Draft};
 use garth_engine::model::{Author, Batch, HistoryPage, LogPosition, Moment, Op, Seq};
 use garth_engine::rule::PathPattern;
 use garth_engine::rule::retention::{ContentLimit, Retention};
@@ -14,16 +14,22 @@ use garth_engine::{AccountStore, Env, Error, ErrorKind, FileSystem, FileSystemEx
 
 use super::memories_set::{coffee, memories};
 use super::packs::budget;
-use super::sessions::{account, sessions};
+use super::sessions::{account, said, sessions};
 
 /// Ends the past before the newest state. Returns its commit.
 async fn end_past(account: &dyn AccountStore) -> Seq {
-    let newest = Retention { commits: Some(0), ..Retention::default() };
-    account.set_retention(newest).await.unwrap();
+    let newest = account.head().await.unwrap().seq;
+    end_past_before(account, newest).await;
+    newest
+}
+
+/// Ends the past before a state.
+async fn end_past_before(account: &dyn AccountStore, oldest: Seq) {
+    let head = account.head().await.unwrap().seq;
+    let retention = Retention { commits: Some(head.0 - oldest.0), ..Retention::default() };
+    account.set_retention(retention).await.unwrap();
     account.gc(Duration::ZERO).await.unwrap();
-    let oldest = account.retention().await.unwrap().oldest;
-    assert_eq!(oldest, account.head().await.unwrap().seq);
-    oldest
+    assert_eq!(account.retention().await.unwrap().oldest, oldest);
 }
 
 #[track_caller]
@@ -31,6 +37,22 @@ fn assert_gone<T>(answer: Result<T, Error>, oldest: Seq) {
     let error = answer.err().unwrap();
     assert_eq!(error.kind(), ErrorKind::Gone, "{error}");
     assert!(error.message().contains(&format!("ask for {oldest} or later")), "{error}");
+}
+
+fn summary(text: &str) -> Derive {
+    let mut derive = Derive::default();
+    derive.summary = Some(text.to_owned());
+    derive
+}
+
+/// Appends to a source file as a session.
+async fn code(account: &dyn AccountStore, session: &str, text: &str) {
+    let op = Op::append(path("/src/a.rs"), text.to_owned()).with_parents();
+    account.commit(Batch::new([op]).author(author(session))).await.unwrap();
+}
+
+fn author(session: &str) -> Author {
+    Author::agent("coder").with_user("default").with_session(session)
 }
 
 fn path(text: &str) -> TreePath {
@@ -81,6 +103,77 @@ async fn replay_needs_no_content_that_classes_end() {
 }
 
 #[tokio::test]
+async fn replay_of_folded_source_is_gone() {
+    let (account, _folder) = account().await;
+    let sessions = sessions(&*account).await;
+    sessions.append("default", &Append::messages([Draft::user("What does part 1 do?")])).await.unwrap();
+    sessions.derive("default", &summary("Part 1 is asked for.")).await.unwrap();
+    sessions.pack("default", &budget(1000)).await.unwrap();
+    sessions.derive("default", &summary("Part 1 is done.")).await.unwrap();
+    let oldest = end_past(&*account).await;
+    // The oldest state has the pack, but the summary that it names was replaced before.
+    assert_gone(sessions.replay("default", None).await, oldest);
+    let packed = sessions.pack("default", &budget(1000)).await.unwrap();
+    assert_eq!(sessions.replay("default", None).await.unwrap().markdown, packed.markdown);
+}
+
+#[tokio::test]
+async fn session_is_whole_from_oldest_on() {
+    let (account, _folder) = account().await;
+    let sessions = sessions(&*account).await;
+    let (files, now) = (Files::new(&*account).author(author("default")), Env::system().now());
+    let say = async |text: &str| {
+        sessions.append("default", &Append::messages([Draft::user(text)])).await.unwrap();
+    };
+    let pack = async |about: &str| {
+        sessions.derive("default", &summary(about)).await.unwrap();
+        let packed = sessions.pack("default", &budget(2000)).await.unwrap();
+        (account.head().await.unwrap().seq, packed.markdown)
+    };
+    let undo = async || sessions.retract("default", &"tail:1".parse().unwrap(), None).await.unwrap();
+    say("What does part 1 do?").await;
+    code(&*account, "default", "fn a() {}\n").await;
+    let early = pack("Part 1 is asked for.").await;
+    // Undone before the oldest state: a message, and a change of a file.
+    say("A slip.").await;
+    undo().await;
+    code(&*account, "other", "fn slip() {}\n").await;
+    files.restore("/src/a.rs", &FileRestore::to(early.0), now).await.unwrap();
+    say("And part 2?").await;
+    let middle = pack("Part 2 is asked for.").await;
+    code(&*account, "default", "fn b() {}\n").await;
+    say("And part 3?").await;
+    let late = pack("Part 3 is asked for.").await;
+    let oldest = middle.0;
+    end_past_before(&*account, oldest).await;
+
+    let replays = async || {
+        assert_gone(sessions.replay("default", Some(&early.0.into())).await, oldest);
+        for (seq, markdown) in [&middle, &late] {
+            let replayed = sessions.replay("default", Some(&(*seq).into())).await.unwrap();
+            assert_eq!(replayed.markdown, *markdown, "{seq}");
+        }
+    };
+    replays().await;
+    assert_eq!(said(&sessions, "default").await, ["What does part 1 do?", "And part 2?", "And part 3?"]);
+
+    assert_gone(sessions.wrote("default", early.0.into()).await, oldest);
+    let (wrote, _) = sessions.wrote("default", oldest.into()).await.unwrap();
+    let file = wrote.iter().find(|file| file.path.as_str() == "/src/a.rs").unwrap();
+    // The restore wrote the first line, for the session, before the oldest state.
+    assert_eq!(file.bytes, std::iter::once(0..20).collect::<Vec<_>>());
+
+    let head = account.head().await.unwrap().seq;
+    assert_gone(files.restore("/src/a.rs", &FileRestore::to(early.0), now).await, oldest);
+    assert_eq!(account.head().await.unwrap().seq, head, "nothing is changed");
+    files.restore("/src/a.rs", &FileRestore::to(oldest), now).await.unwrap();
+    assert_eq!(account.read_to_string("/src/a.rs").await.unwrap(), "fn a() {}\n");
+    undo().await;
+    assert_eq!(said(&sessions, "default").await, ["What does part 1 do?", "And part 2?"]);
+    replays().await;
+}
+
+#[tokio::test]
 async fn recall_as_of_folded_time_is_gone() {
     let (account, _folder) = account().await;
     let memories = memories(&*account);
@@ -103,16 +196,11 @@ async fn recall_as_of_folded_time_is_gone() {
 async fn session_provenance_before_oldest_is_gone() {
     let (account, _folder) = account().await;
     let sessions = sessions(&*account).await;
-    let append = async |session: &str, text: &str| {
-        let author = Author::agent("coder").with_user("default").with_session(session);
-        let op = Op::append(path("/src/a.rs"), text.to_owned()).with_parents();
-        account.commit(Batch::new([op]).author(author)).await.unwrap();
-    };
-    append("other", "fn a() {}\n").await;
-    append("default", "fn b() {}\n").await;
+    code(&*account, "other", "fn a() {}\n").await;
+    code(&*account, "default", "fn b() {}\n").await;
     let oldest = end_past(&*account).await;
     assert_gone(sessions.wrote("default", LogPosition::default()).await, oldest);
-    append("default", "fn c() {}\n").await;
+    code(&*account, "default", "fn c() {}\n").await;
     let (files, next) = sessions.wrote("default", oldest.into()).await.unwrap();
     assert_eq!((files.len(), next), (1, None), "{files:?}");
     // Bytes of commits that are gone keep their author.

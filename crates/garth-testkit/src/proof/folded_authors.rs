@@ -80,7 +80,7 @@ async fn sweep(folder: &Path, commits: u64, seed: u64, bug: Option<Bug>) -> Prov
     let (env, clock) = Env::manual(START);
     let fs = account(&folder.join("account"), env)?;
     let plain: Arc<dyn FileSystem> = fs.clone();
-    let seen = match bug {
+    let seen: Arc<dyn FileSystem> = match bug {
         Some(bug) => Arc::new(Planted::new(plain, bug)),
         None => plain,
     };
