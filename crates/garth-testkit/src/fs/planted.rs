@@ -70,7 +70,7 @@ impl Planted {
 
     /// Returns the filesystem without the bug.
     pub fn inner(&self) -> &Fs {
-        &*self.inner
+        self.inner.as_ref()
     }
 
     fn now(&self, bug: Bug) -> bool {
