@@ -13,12 +13,13 @@ use garth_engine::{Env, ErrorKind, FileSystem, OpenFile};
 use crate::crash::host_cuts;
 use crate::proof::processes::{COUNTER, LINES};
 use crate::proof::{
-    Broken, Proven, accounts, append, at, big_file, committed, failpoints, hold, read, say, subtrees, write,
+    Broken, Proven, accounts, append, at, big_file, committed, failpoints, hold, migrate_names, read, say,
+    subtrees, write,
 };
 
 /// Runs a command: `serve FOLDER`, `hammer FOLDER NAME`, `big-file FOLDER SIZE SEED`, `accounts COUNT
-/// FOLDER`, `crowd COUNT FOLDER`, `subtrees NAMES FOLDER`, `commit FOLDER ID POINT`, `host-cuts FOLDER SEED
-/// ROUND` or `fail FOLDER POINT AFTER SEED`.
+/// FOLDER`, `crowd COUNT FOLDER`, `subtrees NAMES FOLDER`, `open-old FOLDER POINT`, `commit FOLDER ID POINT`,
+/// `host-cuts FOLDER SEED ROUND`, or `fail FOLDER POINT AFTER SEED`.
 ///
 /// # Errors
 /// The promise that does not hold, for the process that started this one.
@@ -34,6 +35,7 @@ pub fn work(arguments: &[String]) -> Proven<()> {
         ["accounts", count, folder] => say(&accounts::use_in_turn(Path::new(folder), number(count)?)?),
         ["crowd", count, folder] => say(&accounts::use_at_once(Path::new(folder), number(count)?)?),
         ["subtrees", names, folder] => say(&subtrees::rename_and_remove(Path::new(folder), number(names)?)?),
+        ["open-old", folder, end] => say(&migrate_names::open_and_collect(Path::new(folder), end)?),
         ["commit", folder, id, end] => committed::commit_and_end(Path::new(folder), id, end),
         ["host-cuts", folder, seed, round] => {
             host_cuts::commit_until_cut(Path::new(folder), number(seed)?, number(round)?)

@@ -52,6 +52,18 @@ pub(super) enum Name {
     Fsck,
     /// `gc` removes orphans only, while another process reads and holds open handles: 300 files
     Gc,
+    /// A collection under retention takes away nothing that readers, snapshots, views or open files hold, and
+    /// the waits of commits beside it: 60,000 commits, in 12 minutes
+    GcBesideReaders,
+    /// The size of an account that is written steadily levels off under retention, with background
+    /// collections: 240,000 commits, in 20 minutes
+    SteadyState,
+    /// An account of format 8 is upgraded and collected in under 100 MiB of memory, and goes on after its
+    /// process was ended: 1,000,000 names
+    MigrateNames,
+    /// Time that a background collection takes to remove the past of a long log once a retention is set, and
+    /// the waits of commits beside it: 1,000,000 commits
+    LongRetention,
     /// An error, a panic and an abort at each step of commits, uploads and collections: 12 times each
     Failpoints,
     /// Histories of 16 clients have one order: 400

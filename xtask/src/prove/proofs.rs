@@ -46,8 +46,12 @@ use garth_testkit::proof::damage::EveryDamage;
 use garth_testkit::proof::failpoints::Failpoints;
 use garth_testkit::proof::folded_authors::FoldedAuthors;
 use garth_testkit::proof::garbage_collection::Collection;
+use garth_testkit::proof::gc_beside_readers::GcBesideReaders;
 use garth_testkit::proof::histories::Histories;
+use garth_testkit::proof::long_retention::LongRetention;
+use garth_testkit::proof::migrate_names::MigrateNames;
 use garth_testkit::proof::processes::Processes;
+use garth_testkit::proof::steady_state::SteadyState;
 use garth_testkit::proof::subtrees::Subtrees;
 use garth_testkit::subject::mounted::Part;
 
@@ -86,6 +90,10 @@ pub(super) fn named(name: Name) -> Vec<Box<dyn Proof>> {
         Name::Subtrees => vec![Box::new(Subtrees)],
         Name::Fsck => vec![Box::new(EveryDamage)],
         Name::Gc => vec![Box::new(Collection)],
+        Name::GcBesideReaders => vec![Box::new(GcBesideReaders { steady: true })],
+        Name::SteadyState => vec![Box::new(SteadyState { steady: true, keeps_all: false })],
+        Name::MigrateNames => vec![Box::new(MigrateNames)],
+        Name::LongRetention => vec![Box::new(LongRetention)],
         Name::Failpoints => vec![Box::new(Failpoints)],
         Name::Order => vec![Box::new(Histories::default())],
         Name::Isolation => vec![Box::new(AccountIsolation), Box::new(Scopes::default())],

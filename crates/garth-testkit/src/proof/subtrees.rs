@@ -1,11 +1,9 @@
 //! Rename and removal of a tree with very many names: memory does not grow with it, and another account
 //! commits in the meantime. The process is a separate one, whose peak memory the kernel reports.
 
-use std::fmt;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures::executor::block_on;
@@ -14,37 +12,17 @@ use garth_engine::model::{Batch, Op, WalkPage};
 use garth_engine::runtime::Runtime;
 use garth_engine::{Env, FileSystem};
 
+use super::waits::{Waits, commit_beside};
 use super::{About, Broken, Proof, Proven, Report, Setting, at, hold, path, peak_memory, run, sound};
 
 /// Limit on the peak memory of the process during rename and removal, in bytes.
 pub const MOST_MEMORY: u64 = 100 << 20;
 /// Names in one directory, and in one commit that creates them.
-const TOGETHER: u64 = 1000;
+pub(super) const TOGETHER: u64 = 1000;
 /// Time during which the other account commits alone, for comparison.
 const QUIET: Duration = Duration::from_secs(5);
 /// Pause between two of its commits.
 const PAUSE: Duration = Duration::from_millis(2);
-
-/// Waits of durable commits.
-#[derive(Clone, Debug, Default)]
-struct Waits(Vec<Duration>);
-
-impl Waits {
-    fn quantile(&self, share: f64) -> Duration {
-        let mut sorted = self.0.clone();
-        sorted.sort_unstable();
-        let index = (sorted.len() as f64 * share) as usize;
-        sorted.get(index.min(sorted.len().saturating_sub(1))).copied().unwrap_or_default()
-    }
-}
-
-impl fmt::Display for Waits {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ms = |wait: Duration| wait.as_secs_f64() * 1e3;
-        let (p999, worst) = (self.quantile(0.999), self.quantile(1.0));
-        write!(f, "{} commits, p99.9 {:.1} ms, worst {:.1} ms", self.0.len(), ms(p999), ms(worst))
-    }
-}
 
 /// Large tree that is renamed and removed while another account commits. The size is the number of its names.
 #[derive(Clone, Copy, Debug)]
@@ -95,7 +73,7 @@ pub(crate) fn rename_and_remove(folder: &Path, names: u64) -> Proven<String> {
     let (large, other) = (open("large")?, open("other")?);
     fill(&large, names)?;
     // The waits of commits on this machine without other work, for comparison in the report.
-    let quiet = commit_beside(&other, &mut || {
+    let quiet = commit_beside(&*other, PAUSE, &mut || {
         runtime.env().sleep(QUIET);
         Ok(())
     })?
@@ -104,7 +82,7 @@ pub(crate) fn rename_and_remove(folder: &Path, names: u64) -> Proven<String> {
     std::fs::write("/proc/self/clear_refs", "5")?;
     let timed = |op: Op| -> Proven<(Duration, Waits)> {
         let commit = &mut || Ok(block_on(large.commit(op.clone().into())).map(drop)?);
-        commit_beside(&other, commit)
+        commit_beside(&*other, PAUSE, commit)
     };
     let (rename, beside_rename) = timed(Op::rename(path("/d")?, path("/moved")?))?;
     let moved = block_on(large.walk(&at("/moved")?, &WalkPage::default().limit(2)))?;
@@ -124,7 +102,11 @@ pub(crate) fn rename_and_remove(folder: &Path, names: u64) -> Proven<String> {
     ))
 }
 
-fn fill(fs: &SqliteFs, names: u64) -> Proven<()> {
+/// Creates a tree of `names` files `/d/DIRECTORY/file-NUMBER`.
+///
+/// # Errors
+/// Errors of the storage.
+pub(super) fn fill(fs: &SqliteFs, names: u64) -> Proven<()> {
     run(async {
         for dir in 0..names.div_ceil(TOGETHER) {
             let files = (0..TOGETHER.min(names - dir * TOGETHER)).map(|file| {
@@ -133,29 +115,5 @@ fn fill(fs: &SqliteFs, names: u64) -> Proven<()> {
             fs.commit(Batch::new(files.collect::<Proven<Vec<_>>>()?).visible()).await?;
         }
         Ok(fs.sync().await.map(drop)?)
-    })
-}
-
-/// Runs `work` while another account commits. Returns the time that it took, and the waits of the commits.
-fn commit_beside(other: &Arc<SqliteFs>, work: &mut dyn FnMut() -> Proven<()>) -> Proven<(Duration, Waits)> {
-    let (env, done) = (Env::system(), AtomicBool::new(false));
-    std::thread::scope(|scope| {
-        let committer = scope.spawn(|| -> Proven<Waits> {
-            let mut waits = Waits::default();
-            while !done.load(Ordering::Relaxed) {
-                let begun = env.instant();
-                block_on(other.commit(Op::append(path("/log")?, "a line of a log\n").into()))?;
-                waits.0.push(env.instant() - begun);
-                env.sleep(PAUSE);
-            }
-            Ok(waits)
-        });
-        let begun = env.instant();
-        let worked = work();
-        let took = env.instant() - begun;
-        done.store(true, Ordering::Relaxed);
-        let waits = committer.join().map_err(|_| Broken::because("the committer panicked"))?;
-        worked?;
-        Ok((took, waits?))
     })
 }

@@ -9,8 +9,12 @@ use garth_testkit::proof::damage::EveryDamage;
 use garth_testkit::proof::failpoints::Failpoints;
 use garth_testkit::proof::folded_authors::FoldedAuthors;
 use garth_testkit::proof::garbage_collection::Collection;
+use garth_testkit::proof::gc_beside_readers::GcBesideReaders;
 use garth_testkit::proof::histories::Histories;
+use garth_testkit::proof::long_retention::LongRetention;
+use garth_testkit::proof::migrate_names::{self, MigrateNames};
 use garth_testkit::proof::processes::Processes;
+use garth_testkit::proof::steady_state::SteadyState;
 use garth_testkit::proof::subtrees::{self, Subtrees};
 use garth_testkit::proof::{Proof, Report, binaries_of_test, prove, prove_small};
 
@@ -122,6 +126,42 @@ fn live_bytes_keep_their_authors_after_folding() {
 fn proof_detects_lost_author() {
     let broken = broken(&FoldedAuthors { bug: Some(Bug::LostAuthor) }, 3);
     assert!(broken.contains("was written by"), "{broken}");
+}
+
+#[test]
+fn collection_takes_nothing_that_is_held() {
+    let report = proven_on_disk(&GcBesideReaders { steady: false }, 1);
+    for held in ["reads of files", "snapshots held", "views held", "open files held", "collections"] {
+        assert!(report[held] > 0, "{held}: {report}");
+    }
+    assert!(report["commits that left the log"] > 900, "{report}");
+}
+
+#[test]
+fn size_levels_off_under_retention() {
+    let report = proven(&SteadyState::default(), 1);
+    assert!(report["commits that left the log"] > 3_000, "{report}");
+}
+
+#[test]
+fn proof_detects_past_that_is_kept() {
+    let proof = SteadyState { keeps_all: true, ..SteadyState::default() };
+    let broken = prove(&proof, &garth_testkit::proof::in_memory(), &binaries_of_test(), 1, 2_400);
+    let broken = broken.expect_err("the fault is noticed").to_string();
+    assert!(broken.contains("do not level off"), "{broken}");
+}
+
+#[test]
+fn retention_on_long_log_takes_effect_beside_commits() {
+    let report = proven_on_disk(&LongRetention, 1);
+    assert!(report["commits that left the log"] >= 3_000, "{report}");
+}
+
+#[test]
+fn older_account_is_upgraded_and_collected_in_little_memory() {
+    let report = proven(&MigrateNames, 1);
+    assert_eq!((report["names"], report["processes ended"]), (19_019, 3));
+    assert!(report["bytes of peak memory"] < migrate_names::MOST_MEMORY, "{report}");
 }
 
 #[test]
