@@ -13,6 +13,7 @@ mod http_writers;
 mod journal;
 mod kill;
 mod loop_disk;
+pub mod retention_crash;
 mod writers_crash;
 
 use std::fmt;

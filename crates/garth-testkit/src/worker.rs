@@ -10,7 +10,7 @@ use garth_engine::engine::sqlite::SqliteFs;
 use garth_engine::model::{Batch, Op, Precondition};
 use garth_engine::{Env, ErrorKind, FileSystem, OpenFile};
 
-use crate::crash::host_cuts;
+use crate::crash::{host_cuts, retention_crash};
 use crate::proof::processes::{COUNTER, LINES};
 use crate::proof::{
     Broken, Proven, accounts, append, at, big_file, committed, failpoints, hold, migrate_names, read, say,
@@ -19,7 +19,7 @@ use crate::proof::{
 
 /// Runs a command: `serve FOLDER`, `hammer FOLDER NAME`, `big-file FOLDER SIZE SEED`, `accounts COUNT
 /// FOLDER`, `crowd COUNT FOLDER`, `subtrees NAMES FOLDER`, `open-old FOLDER POINT`, `commit FOLDER ID POINT`,
-/// `host-cuts FOLDER SEED ROUND`, or `fail FOLDER POINT AFTER SEED`.
+/// `host-cuts FOLDER SEED ROUND`, `retain FOLDER ROUND` or `fail FOLDER POINT AFTER SEED`.
 ///
 /// # Errors
 /// The promise that does not hold, for the process that started this one.
@@ -40,6 +40,7 @@ pub fn work(arguments: &[String]) -> Proven<()> {
         ["host-cuts", folder, seed, round] => {
             host_cuts::commit_until_cut(Path::new(folder), number(seed)?, number(round)?)
         }
+        ["retain", folder, round] => retention_crash::write_and_collect(Path::new(folder), number(round)?),
         ["fail", folder, point, after, seed] => {
             failpoints::work_until_abort(Path::new(folder), point, number(after)?, number(seed)?)
         }

@@ -10,5 +10,6 @@ mod it {
     mod isolation;
     mod proof;
     mod recall_data;
+    mod retention;
     mod rounds;
 }

@@ -52,6 +52,11 @@ pub(super) enum Name {
     Fsck,
     /// `gc` removes orphans only, while another process reads and holds open handles: 300 files
     Gc,
+    /// Kills while the past is removed and 4 writers commit lose no acknowledged commit that is readable, and
+    /// bring nothing back: 100 kills
+    RetentionKills,
+    /// As `retention-kills`, with power cuts on ext4 (needs root): 100 cuts
+    RetentionCuts,
     /// A collection under retention takes away nothing that readers, snapshots, views or open files hold, and
     /// the waits of commits beside it: 60,000 commits, in 12 minutes
     GcBesideReaders,

@@ -32,6 +32,7 @@ use garth_proofs::sessions::resets::Resets;
 use garth_proofs::transcripts::Transcripts;
 use garth_proofs::view_kills::{How, ViewKills};
 use garth_testkit::crash::host_cuts::HostCuts;
+use garth_testkit::crash::retention_crash::RetentionCrash;
 use garth_testkit::crash::{By, WritersCrash};
 use garth_testkit::isolation::scopes::Scopes;
 use garth_testkit::isolation::views::{HostViews, Views};
@@ -68,6 +69,7 @@ pub(super) fn named(name: Name) -> Vec<Box<dyn Proof>> {
     let accounts = |used| Box::new(Accounts { used, descriptors: DESCRIPTORS }) as Box<dyn Proof>;
     let sessions = |by| Box::new(SessionCrashes { by, fault: None }) as Box<dyn Proof>;
     let resets = |by| Box::new(Resets { by, fault: None }) as Box<dyn Proof>;
+    let retention = |by| Box::new(RetentionCrash { by, fault: None }) as Box<dyn Proof>;
     let retry = Retry::SameId;
     match name {
         Name::Model => vec![beside_memory(Through::Nothing)],
@@ -90,6 +92,8 @@ pub(super) fn named(name: Name) -> Vec<Box<dyn Proof>> {
         Name::Subtrees => vec![Box::new(Subtrees)],
         Name::Fsck => vec![Box::new(EveryDamage)],
         Name::Gc => vec![Box::new(Collection)],
+        Name::RetentionKills => vec![retention(By::Kill)],
+        Name::RetentionCuts => vec![retention(By::Cut)],
         Name::GcBesideReaders => vec![Box::new(GcBesideReaders { steady: true })],
         Name::SteadyState => vec![Box::new(SteadyState { steady: true, keeps_all: false })],
         Name::MigrateNames => vec![Box::new(MigrateNames)],

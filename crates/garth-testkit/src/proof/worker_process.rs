@@ -1,7 +1,7 @@
 //! Second process of a proof. It reads requests from standard input and prints responses to standard output,
 //! one per line.
 
-use std::io::{BufRead, BufReader, Write, stdout};
+use std::io::{BufRead, BufReader, Read, Write, stdout};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
@@ -74,6 +74,20 @@ impl Worker {
         self.from.read_line(&mut line)?;
         hold(line.ends_with('\n'), || "the worker ended without an answer".to_owned())?;
         Ok(line.trim_end_matches('\n').to_owned())
+    }
+
+    /// Kills the worker. Returns the lines that it wrote and nobody has heard, without one that the kill cut
+    /// off.
+    ///
+    /// # Errors
+    /// Errors of the pipe.
+    pub fn kill(mut self) -> Proven<Vec<String>> {
+        // Fails only if it has ended by itself, which is equivalent.
+        let _ = self.child.kill();
+        let mut rest = String::new();
+        self.from.read_to_string(&mut rest)?;
+        let whole = rest.rsplit_once('\n').map_or("", |(whole, _)| whole);
+        Ok(whole.lines().map(str::to_owned).collect())
     }
 
     /// Sends a call to a worker that serves calls, and returns the result.
