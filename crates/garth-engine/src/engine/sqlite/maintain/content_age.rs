@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 
-use crate::engine::planner::NodeRow;
+use crate::engine::planner::{HeadRow, NodeRow};
 use crate::engine::sqlite::SqliteFs;
 use crate::engine::sqlite::maintain::fold::RemovedPast;
 use crate::engine::sqlite::maintain::step::{Times, Turn};
@@ -41,17 +41,24 @@ const COMMITS: usize = if cfg!(test) { 3 } else { 256 };
 /// Inodes searched at a time for files with versions from before the queue of replaced nodes.
 const INODES: u64 = if cfg!(test) { 3 } else { 4096 };
 
+/// Limits, and the states that snapshots and overlays show, as a collection has read them.
+#[derive(Clone)]
+struct SearchBasis {
+    limits: Arc<ContentLimits>,
+    /// Version of the control data that has the limits.
+    control: u64,
+    kept: Arc<BTreeSet<u64>>,
+    /// Head when these were read. A later snapshot shows a later state.
+    head: u64,
+}
+
 /// Search for the old content of one age.
 #[derive(Clone)]
 pub(super) struct Search {
-    limits: Arc<ContentLimits>,
+    basis: SearchBasis,
     age: Duration,
     /// Commits that are searched: after the first, up to and including the last.
     span: (u64, u64),
-    /// States that snapshots and overlays show.
-    kept: Arc<BTreeSet<u64>>,
-    /// Head when these were read.
-    seen: u64,
     now: Timestamp,
 }
 
@@ -78,35 +85,47 @@ impl SqliteFs {
     }
 
     fn mark_contents(&self, now: Timestamp, collected: &mut Collected) -> Result<()> {
-        let fs = self.whole();
-        let (limits, seen, kept, held) = fs.with_view(|view| {
-            let head = head::get(view.conn)?;
-            let limits = view.control.at(view.conn, head.control)?.limits;
+        match self.search_basis()? {
+            Some(basis) => self.mark_by(&basis, now, collected),
+            // All content stays.
+            None => Ok(()),
+        }
+    }
+
+    /// Returns the limits; `None` if there are none, or too many overlays to know which states they show.
+    fn search_basis(&self) -> Result<Option<SearchBasis>> {
+        self.whole().with_view(|view| {
+            let HeadRow { seq, control, .. } = head::get(view.conn)?;
+            let limits = view.control.at(view.conn, control)?.limits;
             let kept = if limits.ages().is_empty() { None } else { holds::all_kept(view)? };
-            Ok((limits, head.seq, kept, retention::held(view.conn)?))
-        })?;
-        // Without limits, or with too many overlays to know what they show, all content stays.
-        let Some(kept) = kept else { return Ok(()) };
-        let kept = Arc::new(kept);
-        if *kept != held {
-            let kept = Arc::clone(&kept);
+            Ok(kept.map(|kept| SearchBasis { limits, control, kept: Arc::new(kept), head: seq }))
+        })
+    }
+
+    fn mark_by(&self, basis: &SearchBasis, now: Timestamp, collected: &mut Collected) -> Result<()> {
+        if self.with_view(|view| retention::held(view.conn))? != *basis.kept {
+            let kept = Arc::clone(&basis.kept);
             self.step(move |conn, _| retention::set_held(conn, &kept))?;
         }
-        for age in limits.ages() {
-            let span = self.with_view(|view| to_search(view.conn, age, now))?;
-            let (limits, kept) = (Arc::clone(&limits), Arc::clone(&kept));
-            let search = Arc::new(Search { limits, age, span, kept, seen, now });
-            if !self.search(&search, collected)? {
-                // An overlay was created meanwhile, perhaps over a state of the past. The next run knows it.
+        for age in basis.limits.ages() {
+            let ((from, to), searched) = self.with_view(|view| {
+                Ok((to_search(view.conn, age, now)?, retention::searched(view.conn, age)?))
+            })?;
+            // What later commits replaced may be in a snapshot that is not known here.
+            let span = (from, to.min(basis.head));
+            let search = Arc::new(Search { basis: basis.clone(), age, span, now });
+            if !self.search(&search, searched, collected)? {
+                // An overlay was created meanwhile, perhaps over a state of the past, or other limits were
+                // set. The next run knows them.
                 return Ok(());
             }
         }
         Ok(())
     }
 
-    /// Searches the log for the old content of one age. Returns false if an overlay was created or removed
-    /// meanwhile.
-    fn search(&self, search: &Arc<Search>, collected: &mut Collected) -> Result<bool> {
+    /// Searches the log for the old content of one age, after it was searched up to commit `searched`. Returns
+    /// false if overlays, limits or the place of the search were changed meanwhile.
+    fn search(&self, search: &Arc<Search>, mut searched: u64, collected: &mut Collected) -> Result<bool> {
         let (from, to) = search.span;
         if from >= to {
             return Ok(true);
@@ -122,7 +141,9 @@ impl SqliteFs {
                     return Ok(false);
                 }
             }
-            self.set_searched(search.age, to, &files)?;
+            if !self.set_searched(search, &mut searched, to, &files)? {
+                return Ok(false);
+            }
         } else {
             let mut at = from;
             while at < to {
@@ -138,7 +159,9 @@ impl SqliteFs {
                     return Ok(false);
                 }
                 at = last;
-                self.set_searched(search.age, at, &files)?;
+                if !self.set_searched(search, &mut searched, at, &files)? {
+                    return Ok(false);
+                }
             }
         }
         collected.contents += files.marked;
@@ -160,18 +183,31 @@ impl SqliteFs {
         }
     }
 
-    /// Notes how far the log is searched. Content that an open view of the past reads is looked for again.
-    fn set_searched(&self, age: Duration, to: u64, files: &Files) -> Result<()> {
+    /// Notes how far the log is searched; `searched` is the place that was noted before. Content that an open
+    /// view of the past reads is looked for again. Returns false if the limits or the place were changed
+    /// meanwhile.
+    fn set_searched(&self, search: &Search, searched: &mut u64, to: u64, files: &Files) -> Result<bool> {
         let to = files.first_read.map_or(to, |first| to.min(first.saturating_sub(1)));
-        self.step(move |conn, _| retention::set_searched(conn, age, to))
+        let (age, control, before) = (search.age, search.basis.control, std::mem::replace(searched, to));
+        self.step(move |conn, _| {
+            // A stricter limit, or the end of a snapshot, has the log searched again from an earlier commit.
+            let is_same = head::get(conn)?.control == control && retention::searched(conn, age)? == before;
+            if is_same {
+                retention::set_searched(conn, age, to)?;
+            }
+            Ok(is_same)
+        })
     }
 
-    /// Marks old content of files. Returns false if an overlay was created or removed meanwhile.
+    /// Marks old content of files. Returns false if overlays or limits were changed meanwhile.
     fn mark_files(&self, search: &Arc<Search>, files: &mut Files) -> Result<bool> {
         while !files.left.is_empty() {
             let (fs, search, mut todo) = (self.whole(), Arc::clone(search), std::mem::take(files));
             let marked = self.step(move |conn, turn| {
-                if holds::may_have_new_fork(&fs.view_on(conn, None)?, search.seen)? {
+                let SearchBasis { control, head: seen, .. } = search.basis;
+                if head::get(conn)?.control != control
+                    || holds::may_have_new_fork(&fs.view_on(conn, None)?, seen)?
+                {
                     return Ok(None);
                 }
                 // Inside the transaction: a view is counted before the transaction that opened it ends.
@@ -332,7 +368,7 @@ fn mark_span(
     files: &mut Files,
 ) -> DbResult<()> {
     let states = span.since..span.till;
-    if states.is_empty() || search.kept.range(states.clone()).next().is_some() {
+    if states.is_empty() || search.basis.kept.range(states.clone()).next().is_some() {
         return Ok(());
     }
     if read.range(states).next().is_some() {
@@ -366,7 +402,7 @@ fn judge(conn: &Connection, search: &Search, newest: &NodeRow) -> DbResult<bool>
     };
     let mut keep: Option<Keep> = None;
     names_of_node::each_in_span(conn, newest.ino, span, &Within::everything(), &mut |(dir, name), _| {
-        let of_name = search.limits.keep_of([&TreePath::from_row(&dir, &name)]);
+        let of_name = search.basis.limits.keep_of([&TreePath::from_row(&dir, &name)]);
         keep = keep.max(Some(of_name));
         // No other name keeps more.
         Ok(of_name != Keep::WithLog)
@@ -523,6 +559,63 @@ mod tests {
         account.gc();
         account.gc();
         assert_eq!(account.extents(), 1);
+    }
+
+    #[test]
+    fn snapshot_during_a_collection_keeps_its_content() {
+        let account = account();
+        let basis = account.fs.search_basis().unwrap().unwrap();
+        for op in [Op::snapshot("then"), Op::write(at("/off/a"), "a10")] {
+            account.clock.advance(Duration::from_secs(1));
+            block_on(account.fs.commit(Batch::new([op]))).unwrap();
+        }
+        let (now, mut collected) = (account.fs.inner.runtime.env().now(), Collected::default());
+        account.fs.mark_by(&basis, now, &mut collected).unwrap();
+        assert!(account.reads(10), "the snapshot shows it");
+        assert_eq!(collected.contents, 10, "what was replaced before is gone");
+        account.gc();
+        assert!(account.reads(10));
+    }
+
+    #[test]
+    fn limits_set_during_a_collection_count() {
+        let account = account();
+        let (fs, now) = (&account.fs, account.fs.inner.runtime.env().now());
+        let set = |patterns: &[&str]| {
+            let off = |pattern: &&str| ContentLimit {
+                pattern: PathPattern::parse(pattern).unwrap(),
+                keep: Duration::ZERO,
+            };
+            let content = patterns.iter().map(off).collect();
+            block_on(fs.set_retention(Retention { content, ..Retention::default() })).unwrap();
+        };
+        let mark = |basis: &SearchBasis| {
+            let mut collected = Collected::default();
+            fs.mark_by(basis, now, &mut collected).unwrap();
+            collected.contents
+        };
+        let basis = fs.search_basis().unwrap().unwrap();
+        set(&[]);
+        assert_eq!(mark(&basis), 0);
+        assert!((1..=10).all(|seq| account.reads(seq)), "its limit was removed");
+        set(&["/other"]);
+        let basis = fs.search_basis().unwrap().unwrap();
+        set(&["/other", "/off/**"]);
+        mark(&basis);
+        assert_eq!(account.gc().contents, 10, "the log is searched for the new limit");
+    }
+
+    #[test]
+    fn place_of_a_search_is_noted_by_one_collection() {
+        let account = account();
+        let basis = account.fs.search_basis().unwrap().unwrap();
+        let now = account.fs.inner.runtime.env().now();
+        let search = Search { basis, age: Duration::ZERO, span: (0, 10), now };
+        let note =
+            |mut from: u64, to| account.fs.set_searched(&search, &mut from, to, &Files::default()).unwrap();
+        assert!(note(0, 7));
+        assert!(!note(5, 10), "a snapshot was dropped meanwhile, or another collection has gone on");
+        assert!(note(7, 10));
     }
 
     #[test]
