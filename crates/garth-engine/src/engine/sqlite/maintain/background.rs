@@ -60,6 +60,7 @@ mod tests {
     use crate::path::TreePath;
     use crate::rule::PathPattern;
     use crate::rule::retention::{ContentLimit, Retention};
+    use crate::runtime::failpoint::Failure;
     use crate::runtime::{Limits, Runtime};
 
     #[test]
@@ -90,6 +91,28 @@ mod tests {
         }
         assert_eq!(folded, 1050);
         assert_eq!(fs.check().unwrap().findings, []);
+    }
+
+    #[test]
+    fn interrupted_removal_of_commits_stays_due() {
+        let folder = tempfile::tempdir().unwrap();
+        let fs = SqliteFs::open(folder.path(), Env::system(), crate::rule::sample::registry()).unwrap();
+        let path = At::Path(TreePath::parse("/a").unwrap());
+        for n in 0..5 {
+            block_on(fs.commit(Batch::new([Op::write(path.clone(), format!("{n}"))]))).unwrap();
+        }
+        let mut retention = Retention { commits: Some(0), ..Retention::default() };
+        block_on(fs.set_retention(retention.clone())).unwrap();
+        fs.inner.runtime.failpoints().arm("fold-end", Failure::Io, 0);
+        fs.collect(Duration::ZERO).unwrap_err();
+        // The log is searched for it, from which the first commits are gone.
+        retention.content =
+            vec![ContentLimit { pattern: PathPattern::parse("/a").unwrap(), keep: Duration::ZERO }];
+        block_on(fs.set_retention(retention)).unwrap();
+        let due = block_on(fs.collect_next()).unwrap().unwrap();
+        assert!(due <= fs.inner.runtime.env().now());
+        assert_eq!(fs.collect(Duration::ZERO).unwrap().oldest, 5);
+        assert_eq!(block_on(fs.retention()).unwrap().folded.0, 5);
     }
 
     #[test]

@@ -22,6 +22,7 @@ use crate::engine::sqlite::maintain::step::{Times, Turn};
 use crate::engine::sqlite::maintain::{fold, holds};
 use crate::engine::sqlite::open_nodes::OpenNodes;
 use crate::engine::sqlite::tables::content_gone::{self, Span};
+use crate::engine::sqlite::tables::fold::reached;
 use crate::engine::sqlite::tables::names_of_node::{self, CommitSpan};
 use crate::engine::sqlite::tables::{
     MAX, commit_log, extents, head, leases, nodes, past_leases, replaced, retention,
@@ -290,8 +291,8 @@ impl SqliteFs {
 /// Returns the commits to search for old content of an age: after the first, up to and including the last.
 pub(super) fn to_search(conn: &Connection, age: Duration, now: Timestamp) -> DbResult<(u64, u64)> {
     let head = head::get(conn)?;
-    // What ended up to there is removed.
-    let from = retention::searched(conn, age)?.max(head.folded);
+    // What ended up to there is removed. A removal in progress may have taken these commits from the log.
+    let from = retention::searched(conn, age)?.max(reached(conn)?);
     let until = now.0.saturating_sub(nanoseconds(age));
     Ok((from, commit_log::last_until(conn, until, head.oldest, head.seq)?))
 }
