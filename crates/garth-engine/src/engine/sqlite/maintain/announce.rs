@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use crate::engine::planner::HeadRow;
 use crate::engine::sqlite::SqliteFs;
 use crate::engine::sqlite::maintain::holds;
 use crate::engine::sqlite::query::read_view::ReadView;
@@ -19,15 +20,24 @@ impl SqliteFs {
     /// Raises the first readable commit, and returns it. Unless the limits are to be met exactly, it is only
     /// raised once a sixteenth more than they allow is stored.
     pub(super) fn announce(&self, now: Timestamp, exact: bool) -> Result<u64> {
+        let (seen, next) =
+            self.whole().with_view(|view| Ok((head::get(view.conn)?, next_oldest(view, now, exact)?)))?;
+        match next {
+            Some(oldest) => self.raise_oldest(oldest, seen, now),
+            None => Ok(seen.oldest),
+        }
+    }
+
+    /// Raises the first readable commit to one that was chosen at head `seen`, unless the limits or the
+    /// overlays may have changed. Returns the first readable commit.
+    fn raise_oldest(&self, oldest: u64, seen: HeadRow, now: Timestamp) -> Result<u64> {
         let fs = self.whole();
-        let (before, seen, next) = fs.with_view(|view| {
-            let head = head::get(view.conn)?;
-            Ok((head.oldest, head.seq, next_oldest(view, now, exact)?))
-        })?;
-        let Some(oldest) = next else { return Ok(before) };
         self.step(move |conn, _| {
-            // The state of an overlay that was created meanwhile would be lost. The next run knows it.
-            if !holds::may_have_new_fork(&fs.view_on(conn, None)?, seen)? {
+            // The state of an overlay that was created meanwhile would be lost, or what limits that were set
+            // meanwhile keep. The next run knows them.
+            if head::get(conn)?.control == seen.control
+                && !holds::may_have_new_fork(&fs.view_on(conn, None)?, seen.seq)?
+            {
                 head::raise_oldest(conn, oldest, now.0)?;
             }
             fs.inner.runtime.failpoints().pass("fold-announce")?;
@@ -68,7 +78,33 @@ pub(super) fn with_slack(retention: &Retention) -> Retention {
 
 #[cfg(test)]
 mod tests {
+    use futures::executor::block_on;
+
     use super::*;
+    use crate::env::Env;
+    use crate::fs::{AccountStore as _, FileSystem as _};
+    use crate::model::{At, Batch, Op};
+    use crate::path::TreePath;
+
+    #[test]
+    fn limit_removed_during_a_collection_keeps_the_past() {
+        let folder = tempfile::tempdir().unwrap();
+        let fs = SqliteFs::open(folder.path(), Env::system(), crate::rule::sample::registry()).unwrap();
+        for n in 0..5 {
+            let at = At::Path(TreePath::parse("/a").unwrap());
+            block_on(fs.commit(Batch::new([Op::write(at, format!("{n}"))]))).unwrap();
+        }
+        let keep = |commits| {
+            block_on(fs.set_retention(Retention { commits, ..Retention::default() })).unwrap();
+        };
+        let head = || fs.with_view(|view| head::get(view.conn)).unwrap();
+        let now = fs.inner.runtime.env().now();
+        keep(Some(1));
+        let seen = head();
+        keep(None);
+        assert_eq!(fs.raise_oldest(4, seen, now).unwrap(), 0);
+        assert_eq!(fs.raise_oldest(4, head(), now).unwrap(), 4);
+    }
 
     #[test]
     fn slack_has_a_least_size() {
