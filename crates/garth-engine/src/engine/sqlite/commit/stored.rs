@@ -8,9 +8,9 @@ use crate::engine::planner::{Delta, Planned};
 use crate::engine::sqlite::confinement::Reach;
 use crate::engine::sqlite::planner_rows::PlannerRows;
 use crate::engine::sqlite::schema::SUBJECT;
-use crate::engine::sqlite::tables::head;
+use crate::engine::sqlite::tables::{head, live_names};
 use crate::error::{Error, ErrorKind, Result};
-use crate::model::{Batch, Op};
+use crate::model::{Attributes, Batch, Op};
 use crate::path::{SYSTEM, TreePath};
 use crate::sqlite::DbResult;
 
@@ -18,6 +18,8 @@ use crate::sqlite::DbResult;
 const COMMIT: u64 = 4096;
 /// Bytes that each of its other rows is expected to add, with its share of the indexes.
 const ROW: u64 = 256;
+/// Copies of the path of a name: in its row, and in two indexes or one of them and the log.
+const PATHS: u64 = 3;
 
 /// Size of the database in bytes: pages in use, and free ones, which later writes use.
 pub(crate) struct Pages {
@@ -51,8 +53,9 @@ pub(super) fn check(
     if batch.ops.iter().all(releases) {
         return Ok(planned);
     }
-    let used = used(rows.conn).map_err(|error| error.describe(&SUBJECT))?;
-    check_room(rows.reach, limit, used, growth(delta))?;
+    let count = || -> DbResult<(u64, u64)> { Ok((used(rows.conn)?, growth(rows.conn, delta, batch)?)) };
+    let (used, arriving) = count().map_err(|error| error.describe(&SUBJECT))?;
+    check_room(rows.reach, limit, used, arriving)?;
     Ok(planned)
 }
 
@@ -87,11 +90,24 @@ fn releases(op: &Op) -> bool {
 }
 
 /// Returns about the bytes that the rows of a batch add. Content that is stored already adds none.
-fn growth(delta: &Delta) -> u64 {
+fn growth(conn: &Connection, delta: &Delta, batch: &Batch) -> DbResult<u64> {
     let content: usize = delta.chunks.values().map(|chunk| chunk.data.len()).sum();
+    let attributes: usize = delta.attributes.values().map(Attributes::weight).sum();
+    let targets: usize = delta.nodes.values().filter_map(|node| node.target.as_ref()).map(String::len).sum();
+    let note = batch.idempotency.as_ref().map_or(0, |record| record.note.len());
     let extents: usize = delta.extents.values().map(|change| change.added.len()).sum();
-    let rows = (delta.names.len() + delta.nodes.len() + extents) as u64;
-    (content as u64).saturating_add(rows.saturating_mul(ROW)).saturating_add(COMMIT)
+    let mut names = delta.names.len() as u64;
+    let mut paths = delta.names.keys().map(|(dir, name)| dir.len() + name.len()).sum::<usize>() as u64;
+    // The names of moved and removed subtrees go on in rows of the past.
+    for region in delta.subtrees.left() {
+        let (count, bytes) = live_names::size(conn, &region)?;
+        (names, paths) = (names.saturating_add(count), paths.saturating_add(bytes));
+    }
+    let rows = names.saturating_add((delta.nodes.len() + delta.attributes.len() + extents) as u64);
+    Ok(((content + attributes + targets + note) as u64)
+        .saturating_add(paths.saturating_mul(PATHS))
+        .saturating_add(rows.saturating_mul(ROW))
+        .saturating_add(COMMIT))
 }
 
 /// Returns true if a caller reaches all that the limit counts. Garth's own directory is hidden from everybody
@@ -178,6 +194,28 @@ mod tests {
         assert!(block_on(account.fs.stat(&at("/short"))).unwrap_err().is(ErrorKind::NotFound));
         account.commit(write("/short", 100)).unwrap();
         assert_eq!(account.fs.check().unwrap().findings, []);
+    }
+
+    #[test]
+    fn names_paths_and_attributes_count() {
+        let account = account();
+        let files = (0..200).map(|n| Op::write(at(&format!("/d/{n}")), "x").with_parents());
+        account.commit(Batch::new(files)).unwrap();
+        account.leave(40_000);
+        let long = (0..15).fold("/long".to_owned(), |path, _| path + "/" + &"x".repeat(200));
+        let attributes = SetAttrs::new().metadata("key", "v".repeat(50_000));
+        let note = Idempotency::new("key", [7; 32], Timestamp(i64::MAX)).note("n".repeat(50_000));
+        for grows in [
+            Batch::new([Op::rename(at("/d"), at("/e"))]),
+            Batch::new([Op::remove_tree(at("/d")), Op::mkdir(at("/d"))]),
+            Batch::new([Op::mkdir(at(&long)).with_parents()]),
+            Batch::new([Op::set_attrs(at("/d/0"), attributes)]),
+            write("/noted", 1).idempotency(note),
+        ] {
+            assert_eq!(account.commit(grows).unwrap_err().kind(), ErrorKind::QuotaExceeded);
+        }
+        account.commit(Batch::new([Op::rename(at("/d/0"), at("/d/a"))])).unwrap();
+        account.commit(Batch::new([Op::remove_tree(at("/d"))])).unwrap();
     }
 
     #[test]

@@ -97,6 +97,19 @@ pub(crate) fn after(
     all(conn, sql, params![dir, name, end, limit], below_row)
 }
 
+/// Returns the number of names in the ranges of a region, and the bytes of their paths.
+pub(crate) fn size(conn: &Connection, region: &Region) -> DbResult<(u64, u64)> {
+    let sql = "SELECT count(*), coalesce(sum(octet_length(dir) + octet_length(name)), 0) FROM name
+         WHERE dir >= ?1 AND dir < ?2";
+    let (mut names, mut bytes) = (0, 0);
+    for (from, to) in region.ranges() {
+        let row = |row: &Row<'_>| Ok((row.get::<_, u64>(0)?, row.get::<_, u64>(1)?));
+        let found = conn.prepare_cached(sql)?.query_row([from, to], row)?;
+        (names, bytes) = (names + found.0, bytes + found.1);
+    }
+    Ok((names, bytes))
+}
+
 /// Returns the length in bytes of the longest path of a name in a region, 0 if there is none, and the number
 /// of names that were read.
 pub(crate) fn longest_path(conn: &Connection, region: &Region) -> DbResult<(usize, usize)> {
