@@ -229,6 +229,10 @@ impl Upload for SqliteUpload {
     async fn finish(mut self: Box<Self>) -> Result<StagedBody> {
         self.step()?;
         let body = StagedBody { id: self.id, size: self.size() };
+        if self.pack.is_none() && !self.held.is_empty() {
+            // It goes to the database now, whether a commit uses it or is refused.
+            self.check_room(self.held.len())?;
+        }
         if self.pack.is_some() && !self.held.is_empty() {
             let rest = self.held.len();
             self.flush_chunk(rest).await?;

@@ -316,6 +316,22 @@ mod tests {
     }
 
     #[test]
+    fn full_account_refuses_short_uploads() {
+        let account = account();
+        account.commit(write("/a", 1)).unwrap();
+        account.leave(50_000);
+        let upload = |bytes: usize| -> Result<StagedBody> {
+            let mut upload = block_on(account.fs.stage(&at("/up")))?;
+            block_on(upload.write(vec![4; bytes].into()))?;
+            block_on(upload.finish())
+        };
+        let before = account.used();
+        assert_eq!(upload(100_000).unwrap_err().kind(), ErrorKind::QuotaExceeded);
+        assert_eq!(account.used(), before);
+        upload(1000).unwrap();
+    }
+
+    #[test]
     fn view_learns_no_numbers_of_the_account() {
         let account = account();
         account.commit(Batch::new([Op::mkdir(at("/own"))])).unwrap();
