@@ -26,7 +26,7 @@ use crate::engine::sqlite::open_nodes::OpenNodes;
 use crate::engine::sqlite::open_pasts::{OpenPasts, Past};
 use crate::engine::sqlite::query::gated_facts::GatedFacts;
 use crate::engine::sqlite::query::read_view::ReadView;
-use crate::engine::sqlite::tables::head;
+use crate::engine::sqlite::tables::{fold, head};
 use crate::engine::sqlite::writer_lock::WriterLock;
 use crate::engine::sqlite::{projections, schema};
 use crate::env::Env;
@@ -244,9 +244,16 @@ impl SqliteFs {
     ) -> DbResult<ReadView<'a>> {
         let inner = &*self.inner;
         let as_of = match self.as_of.as_deref() {
-            Some(past) if head::get(conn)?.seq > past.seq => Some(past.seq),
-            // After the last commit both show the same, and the newest state is read faster.
-            _ => None,
+            Some(past) => {
+                let head = head::get(conn)?;
+                // A process that was stopped for a long time has lost its leases.
+                if past.seq < head.oldest && past.seq < fold::reached(conn)? {
+                    return Err(Error::gone(head.oldest).into());
+                }
+                // After the last commit both show the same, and the newest state is read faster.
+                Some(past.seq).filter(|seq| head.seq > *seq)
+            }
+            None => None,
         };
         Ok(ReadView {
             conn,

@@ -410,14 +410,16 @@ mod tests {
     use super::*;
     use crate::engine::sqlite::tables::past_leases;
     use crate::env::Env;
+    use crate::error::ErrorKind;
     use crate::fs::{AccountStore as _, FileSystem as _};
-    use crate::model::{At, Batch, Op};
+    use crate::model::{At, Batch, ByteRange, Moment, Op, Seq};
     use crate::path::TreePath;
     use crate::rule::retention::Retention;
+    use crate::runtime::failpoint::Failure;
 
     struct Account {
         fs: Arc<SqliteFs>,
-        _folder: tempfile::TempDir,
+        folder: tempfile::TempDir,
     }
 
     fn at(path: &str) -> At {
@@ -435,7 +437,7 @@ mod tests {
             block_on(fs.commit(Batch::new([change]))).unwrap();
         }
         block_on(fs.set_retention(Retention { commits: Some(commits), ..Retention::default() })).unwrap();
-        Account { fs, _folder: folder }
+        Account { fs, folder }
     }
 
     impl Account {
@@ -496,6 +498,22 @@ mod tests {
         account.fs.step(|conn, _| past_leases::remove(conn, &[1; 16], 5)).unwrap();
         assert_eq!(account.gc(), 13);
         assert_eq!(account.left_over(), 0);
+    }
+
+    #[test]
+    fn view_without_lease_never_shows_half_a_state() {
+        let account = account(2);
+        let env = account.fs.inner.runtime.env().clone();
+        let other = SqliteFs::open(account.folder.path(), env, crate::rule::sample::registry()).unwrap();
+        // Another process, whose lease has run out.
+        let view = block_on(other.as_of(&Moment::Seq(Seq(5)))).unwrap();
+        let read = || block_on(view.read(&at("/d/1/f"), ByteRange::ALL));
+        assert_eq!(read().unwrap(), "1");
+        account.fs.inner.runtime.failpoints().arm("fold-nodes", Failure::Io, 0);
+        account.fs.collect(Duration::ZERO).unwrap_err();
+        assert!(read().unwrap_err().is(ErrorKind::Gone), "some rows are removed");
+        assert_eq!(account.gc(), 18);
+        assert!(read().unwrap_err().is(ErrorKind::Gone));
     }
 
     #[test]
