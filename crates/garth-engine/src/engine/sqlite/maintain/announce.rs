@@ -23,14 +23,14 @@ impl SqliteFs {
         let (seen, next) =
             self.whole().with_view(|view| Ok((head::get(view.conn)?, next_oldest(view, now, exact)?)))?;
         match next {
-            Some(oldest) => self.raise_oldest(oldest, seen, now),
+            Some(oldest) => self.raise_oldest(oldest, seen),
             None => Ok(seen.oldest),
         }
     }
 
     /// Raises the first readable commit to one that was chosen at head `seen`, unless the limits or the
     /// overlays may have changed. Returns the first readable commit.
-    fn raise_oldest(&self, oldest: u64, seen: HeadRow, now: Timestamp) -> Result<u64> {
+    fn raise_oldest(&self, oldest: u64, seen: HeadRow) -> Result<u64> {
         let fs = self.whole();
         self.step(move |conn, _| {
             // The state of an overlay that was created meanwhile would be lost, or what limits that were set
@@ -38,7 +38,8 @@ impl SqliteFs {
             if head::get(conn)?.control == seen.control
                 && !holds::may_have_new_fork(&fs.view_on(conn, None)?, seen.seq)?
             {
-                head::raise_oldest(conn, oldest, now.0)?;
+                // The grace period begins now: the collection may have begun long before.
+                head::raise_oldest(conn, oldest, fs.inner.runtime.env().now().0)?;
             }
             fs.inner.runtime.failpoints().pass("fold-announce")?;
             Ok(head::get(conn)?.oldest)
@@ -98,12 +99,11 @@ mod tests {
             block_on(fs.set_retention(Retention { commits, ..Retention::default() })).unwrap();
         };
         let head = || fs.with_view(|view| head::get(view.conn)).unwrap();
-        let now = fs.inner.runtime.env().now();
         keep(Some(1));
         let seen = head();
         keep(None);
-        assert_eq!(fs.raise_oldest(4, seen, now).unwrap(), 0);
-        assert_eq!(fs.raise_oldest(4, head(), now).unwrap(), 4);
+        assert_eq!(fs.raise_oldest(4, seen).unwrap(), 0);
+        assert_eq!(fs.raise_oldest(4, head()).unwrap(), 4);
     }
 
     #[test]

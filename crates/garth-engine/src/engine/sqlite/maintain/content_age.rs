@@ -60,6 +60,7 @@ pub(super) struct Search {
     age: Duration,
     /// Commits that are searched: after the first, up to and including the last.
     span: (u64, u64),
+    /// Time of the step.
     now: Timestamp,
 }
 
@@ -211,6 +212,9 @@ impl SqliteFs {
                 {
                     return Ok(None);
                 }
+                // Not that of the collection, which may have begun long before: views that other processes have
+                // opened meanwhile read on.
+                let search = Search { now: fs.inner.runtime.env().now(), ..Search::clone(&search) };
                 // Inside the transaction: a view is counted before the transaction that opened it ends.
                 let mut read = BTreeSet::from_iter(past_leases::all_of(conn, search.now.0)?);
                 read.extend(fs.open_pasts());
@@ -260,6 +264,7 @@ impl SqliteFs {
     /// Removes the content that was marked before the grace period.
     fn remove_contents(&self, times: Times, collected: &mut Collected) -> Result<()> {
         let mut after = content_gone::FIRST_MARK;
+        let times = times.at(self.inner.runtime.env().now());
         let before = times.removed_before.0;
         while let Some((span, key)) =
             self.with_view(|view| content_gone::next_marked(view.conn, before, after))?
@@ -645,6 +650,25 @@ mod tests {
         let times = Times::new(account.fs.inner.runtime.env().now(), GRACE);
         account.fs.remove_contents(times, collected).unwrap();
         assert!(read().unwrap_err().is(ErrorKind::Gone), "never read as a hole");
+    }
+
+    #[test]
+    fn view_opened_during_a_collection_reads_on() {
+        let account = account();
+        let env = account.fs.inner.runtime.env().clone();
+        let other =
+            SqliteFs::open(account.folder.path(), env.clone(), crate::rule::sample::registry()).unwrap();
+        let basis = account.fs.search_basis().unwrap().unwrap();
+        let begun = env.now();
+        account.clock.advance(Duration::from_secs(300));
+        let view = block_on(other.as_of(&Moment::Seq(Seq(5)))).unwrap();
+        account.clock.advance(Duration::from_secs(1));
+        account.fs.mark_by(&basis, begun, &mut Collected::default()).unwrap();
+        assert!(!account.reads(5));
+        assert_eq!(block_on(view.read(&at("/off/a"), ByteRange::ALL)).unwrap(), "a4");
+        account.clock.advance(GRACE - Duration::from_secs(1));
+        account.fs.remove_contents(Times::new(env.now(), GRACE)).unwrap();
+        assert_eq!(block_on(view.read(&at("/off/a"), ByteRange::ALL)).unwrap(), "a4", "its grace period");
     }
 
     #[test]

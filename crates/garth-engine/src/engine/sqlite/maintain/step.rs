@@ -40,6 +40,12 @@ impl Times {
         Self { now, removed_before: Timestamp(now.0.saturating_sub(grace)) }
     }
 
+    /// Returns the times of a later step, with the same grace period.
+    pub(crate) fn at(self, now: Timestamp) -> Self {
+        let grace = self.now.0.saturating_sub(self.removed_before.0);
+        Self { now, removed_before: Timestamp(now.0.saturating_sub(grace)) }
+    }
+
     /// Returns the uploads that are removed: those whose leases have ended, and those that no commit has used
     /// since before the grace period.
     pub(crate) fn uploads(self) -> Due {
@@ -114,6 +120,12 @@ mod tests {
     fn turn() -> (Turn, ManualClock) {
         let (env, clock) = Env::manual(Timestamp(0));
         (Turn::begin(&env), clock)
+    }
+
+    #[test]
+    fn later_times_have_the_same_grace_period() {
+        let times = Times::new(Timestamp(100), Duration::from_nanos(30)).at(Timestamp(150));
+        assert_eq!((times.now, times.removed_before), (Timestamp(150), Timestamp(120)));
     }
 
     #[test]
