@@ -37,7 +37,7 @@ use crate::sqlite::DbResult;
 
 /// Rows read or removed at a time. Small in tests, so that they cross the border of a piece.
 const PIECE: usize = if cfg!(test) { 3 } else { 256 };
-/// Commits read at a time to find files.
+/// Most commits read at a time to find files, and most pieces of their changes.
 const COMMITS: usize = if cfg!(test) { 3 } else { 256 };
 /// Inodes searched at a time for files with versions from before the queue of replaced nodes.
 const INODES: u64 = if cfg!(test) { 3 } else { 4096 };

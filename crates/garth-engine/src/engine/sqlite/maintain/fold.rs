@@ -35,7 +35,7 @@ use crate::sqlite::DbResult;
 const PIECE: usize = 256;
 /// Keys read at a time. Small in tests, so that they cross the border of a piece.
 const KEYS: usize = if cfg!(test) { 3 } else { 4096 };
-/// Commits read at a time to find nodes.
+/// Most commits read at a time to find nodes, and most pieces of their changes.
 const COMMITS: usize = if cfg!(test) { 3 } else { 256 };
 /// Inodes searched at a time for nodes with versions of before the log.
 const INODES: u64 = if cfg!(test) { 3 } else { 4096 };

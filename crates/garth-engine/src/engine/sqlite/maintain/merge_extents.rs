@@ -29,7 +29,7 @@ const SMALL: u64 = DEDUP_FROM as u64;
 const RUN: usize = 1024;
 /// Most extents examined in one read.
 const READ: usize = 8 * RUN;
-/// Most commits examined in one read.
+/// Most commits examined in one read, and most pieces of their changes.
 const COMMITS: usize = 1000;
 
 /// Adjacent small extents.

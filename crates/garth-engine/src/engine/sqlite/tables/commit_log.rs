@@ -165,10 +165,27 @@ pub(crate) fn piece_at(conn: &Connection, seq: u64, change: u64) -> DbResult<Opt
     one(conn, sql, params![seq, change.min(MAX)], |row| row.get(0))
 }
 
-/// Returns the last of the next `limit` commits after one.
+/// Number of rows that the changes of a commit take, in `log` and `log_more`.
+macro_rules! pieces {
+    () => {
+        "1 + (SELECT count(*) FROM log_more WHERE log_more.seq = log.seq)"
+    };
+}
+
+/// Returns the last of the next commits after one whose changes take about `limit` pieces together; of at
+/// least one commit.
 pub(crate) fn last_of_next(conn: &Connection, after: u64, limit: usize) -> DbResult<Option<u64>> {
-    let sql = "SELECT max(seq) FROM (SELECT seq FROM log WHERE seq > ?1 ORDER BY seq LIMIT ?2)";
-    Ok(conn.prepare_cached(sql)?.query_row(params![after, limit], |row| row.get(0))?)
+    let sql = concat!("SELECT seq, ", pieces!(), " FROM log WHERE seq > ?1 ORDER BY seq LIMIT ?2");
+    let mut statement = conn.prepare_cached(sql)?;
+    let mut rows = statement.query(params![after, limit])?;
+    let (mut last, mut pieces) = (None, 0);
+    while pieces < limit
+        && let Some(row) = rows.next()?
+    {
+        last = Some(row.get(0)?);
+        pieces += row.get::<_, usize>(1)?;
+    }
+    Ok(last)
 }
 
 /// Returns the changes of the commits after `after` up to `last`, piece by piece, in the format of
@@ -179,9 +196,10 @@ pub(crate) fn changes_between(conn: &Connection, after: u64, last: u64) -> DbRes
     all(conn, sql, params![after, last], |row| row.get(0))
 }
 
-/// Removes the commits after `after` and before `till` from the log, at most `limit` of them, after `take`
-/// got each with its author. Returns the last of them, or `None` if there was none. The row of a commit with
-/// an idempotency key stays: a retry gets its answer as long as the record of the key.
+/// Removes the commits after `after` and before `till` from the log, after `take` got each with its author:
+/// so many that their changes take about `limit` pieces, at least one. Returns the last of them, or `None` if
+/// there was none. The row of a commit with an idempotency key stays: a retry gets its answer as long as the
+/// record of the key.
 pub(crate) fn remove_before(
     conn: &Connection,
     after: u64,
@@ -189,15 +207,24 @@ pub(crate) fn remove_before(
     limit: usize,
     take: &mut dyn FnMut(u64, Option<&str>) -> DbResult<()>,
 ) -> DbResult<Option<u64>> {
-    let sql = "SELECT seq, author FROM log WHERE seq > ?1 AND seq < ?2 ORDER BY seq LIMIT ?3";
+    let sql = concat!(
+        "SELECT seq, author, ",
+        pieces!(),
+        " FROM log WHERE seq > ?1 AND seq < ?2 ORDER BY seq LIMIT ?3"
+    );
     let mut statement = conn.prepare_cached(sql)?;
     let mut rows = statement.query(params![after, till, limit])?;
-    let mut last = None;
-    while let Some(row) = rows.next()? {
+    let (mut last, mut pieces) = (None, 0);
+    while pieces < limit
+        && let Some(row) = rows.next()?
+    {
         let seq = row.get(0)?;
         take(seq, row.get_ref(1)?.as_str_or_null().map_err(rusqlite::Error::from)?)?;
         last = Some(seq);
+        pieces += row.get::<_, usize>(2)?;
     }
+    // Or the statement would be open while rows are removed that it has yet to read.
+    drop(rows);
     let Some(last) = last else { return Ok(None) };
     for sql in [
         "DELETE FROM log WHERE seq > ?1 AND seq <= ?2
@@ -300,6 +327,16 @@ mod tests {
     }
 
     #[test]
+    fn commits_with_many_changes_are_read_few_at_a_time() {
+        let conn = log();
+        conn.execute("INSERT INTO log_more (seq, first, changes) VALUES (3, 2, '[]'), (3, 3, '[]')", [])
+            .unwrap();
+        let last = |after, limit| last_of_next(&conn, after, limit).unwrap();
+        assert_eq!([1, 4, 5, 8, 100].map(|limit| last(0, limit)), [1, 2, 3, 3, 6].map(Some));
+        assert_eq!((last(2, 1), last(6, 1)), (Some(3), None));
+    }
+
+    #[test]
     fn removed_commits_are_taken_in_order() {
         let conn = log();
         let mut taken = Vec::new();
@@ -310,8 +347,10 @@ mod tests {
             })
             .unwrap()
         };
-        assert_eq!(remove(0, 5, 2), Some(2));
-        assert_eq!(remove(2, 5, 10), Some(4));
+        // Each of them takes two pieces.
+        assert_eq!(remove(0, 5, 4), Some(2));
+        assert_eq!(remove(2, 5, 1), Some(3), "one at least");
+        assert_eq!(remove(3, 5, 10), Some(4));
         assert_eq!(remove(4, 5, 10), None);
         let author = |seq: u64| (seq == 2).then(|| "her".to_owned());
         assert_eq!(taken, (1..=4).map(|seq| (seq, author(seq))).collect::<Vec<_>>());
