@@ -125,8 +125,8 @@ impl SqliteFs {
         Ok(())
     }
 
-    /// Searches the log for the old content of one age, after it was searched up to commit `searched`. Returns
-    /// false if overlays, limits or the place of the search were changed meanwhile.
+    /// Searches the log for the old content of one age, after it was searched up to commit `searched`.
+    /// Returns false if overlays, limits or the place of the search were changed meanwhile.
     fn search(&self, search: &Arc<Search>, mut searched: u64, collected: &mut Collected) -> Result<bool> {
         let (from, to) = search.span;
         if from >= to {
@@ -212,8 +212,8 @@ impl SqliteFs {
                 {
                     return Ok(None);
                 }
-                // Not that of the collection, which may have begun long before: views that other processes have
-                // opened meanwhile read on.
+                // Not that of the collection, which may have begun long before: views that other processes
+                // have opened meanwhile read on.
                 let search = Search { now: fs.inner.runtime.env().now(), ..Search::clone(&search) };
                 // Inside the transaction: a view is counted before the transaction that opened it ends.
                 let mut read = BTreeSet::from_iter(past_leases::all_of(conn, search.now.0)?);
@@ -266,6 +266,12 @@ impl SqliteFs {
         let mut after = content_gone::FIRST_MARK;
         let times = times.at(self.inner.runtime.env().now());
         let before = times.removed_before.0;
+        // The clock was ahead. The grace period begins now, not when it gets there again.
+        let env = self.inner.runtime.env();
+        while self.with_view(|view| content_gone::is_any_ahead(view.conn, env.now().0))? {
+            let env = env.clone();
+            self.step(move |conn, _| content_gone::mark_again(conn, env.now().0, PIECE))?;
+        }
         while let Some((span, key)) =
             self.with_view(|view| content_gone::next_marked(view.conn, before, after))?
         {
@@ -669,6 +675,20 @@ mod tests {
         account.clock.advance(GRACE - Duration::from_secs(1));
         account.fs.remove_contents(Times::new(env.now(), GRACE)).unwrap();
         assert_eq!(block_on(view.read(&at("/off/a"), ByteRange::ALL)).unwrap(), "a4", "its grace period");
+    }
+
+    #[test]
+    fn clock_that_was_ahead_keeps_no_content() {
+        let account = account();
+        account.gc();
+        let ahead = "UPDATE content_gone SET marked = marked + 2000000000000000000";
+        account.fs.step(|conn, _| Ok(conn.execute(ahead, [])?)).unwrap();
+        assert!(account.reads(5), "its mark is yet to come");
+        account.gc();
+        assert!(!account.reads(5));
+        account.gc();
+        account.gc();
+        assert_eq!(account.extents(), 1);
     }
 
     #[test]

@@ -24,7 +24,7 @@ const RECORDS: i64 = 3_600_000_000_000;
 pub(super) fn due(view: &ReadView<'_>, now: Timestamp) -> DbResult<Option<Timestamp>> {
     let conn = view.conn;
     let grace = nanoseconds(GRACE);
-    let mut times = vec![of_the_past(view, now, grace)?, of_content(view, now)?, expiry::first(conn)?];
+    let mut times = vec![of_the_past(view, now)?, of_content(view, now)?, expiry::first(conn)?];
     times.push(idempotency::first_end(conn)?.map(|end| end.saturating_add(RECORDS)));
     times.push(chunk_refs::any_unused(conn)?.map(|_| now.0));
     times.push(shrink::is_due(conn)?.then_some(now.0));
@@ -40,12 +40,18 @@ pub(super) fn due(view: &ReadView<'_>, now: Timestamp) -> DbResult<Option<Timest
     Ok(times.into_iter().flatten().min().map(Timestamp))
 }
 
+/// Returns the end of the grace period that began with a mark. A mark of a clock that was ahead is due: the
+/// collection sets it again.
+fn after_grace(marked: i64, now: Timestamp) -> i64 {
+    if marked > now.0 { now.0 } else { marked.saturating_add(nanoseconds(GRACE)) }
+}
+
 /// Returns the time from which old content goes. Searches for it are far enough apart that a busy account is
 /// not collected all the time.
 fn of_content(view: &ReadView<'_>, now: Timestamp) -> DbResult<Option<i64>> {
     let head = head::get(view.conn)?;
     let mut first = content_gone::first_mark(view.conn)?;
-    first = first.map(|marked| marked.saturating_add(nanoseconds(GRACE)));
+    first = first.map(|marked| after_grace(marked, now));
     for age in view.control.at(view.conn, head.control)?.limits.ages() {
         let (searched, _) = content_age::to_search(view.conn, age, now)?;
         if searched < head.seq {
@@ -58,11 +64,11 @@ fn of_content(view: &ReadView<'_>, now: Timestamp) -> DbResult<Option<i64>> {
 }
 
 /// Returns the time from which a part of the past goes.
-fn of_the_past(view: &ReadView<'_>, now: Timestamp, grace: i64) -> DbResult<Option<i64>> {
+fn of_the_past(view: &ReadView<'_>, now: Timestamp) -> DbResult<Option<i64>> {
     let head = head::get(view.conn)?;
     match fold::get(view.conn)? {
         Some(pass) if pass.phase == Phase::Waiting => {
-            return Ok(Some(pass.at.cast_signed().saturating_add(grace)));
+            return Ok(Some(after_grace(pass.at.cast_signed(), now)));
         }
         Some(_) => return Ok(Some(now.0)),
         None if head.oldest > head.folded => return Ok(Some(now.0)),
@@ -78,4 +84,16 @@ fn of_the_past(view: &ReadView<'_>, now: Timestamp, grace: i64) -> DbResult<Opti
     // The commit after the oldest one has to reach that age. If it has, something else keeps it.
     let next = commit_log::moment(view.conn, head.oldest + 1)?.saturating_add(nanoseconds(age));
     Ok(Some(next).filter(|next| *next > now.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mark_of_a_clock_that_was_ahead_is_due() {
+        let now = Timestamp(1000);
+        assert_eq!([900, 1000].map(|marked| after_grace(marked, now)), [600_000_000_900, 600_000_001_000]);
+        assert_eq!(after_grace(1001, now), 1000);
+    }
 }

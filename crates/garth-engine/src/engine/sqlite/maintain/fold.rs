@@ -281,6 +281,16 @@ fn begin(conn: &Connection, read: Option<u64>, times: Times) -> DbResult<Option<
         }
         None => return Ok(None),
     };
+    let now = times.now.0.max(0).cast_unsigned();
+    let pass = match pass.at > now {
+        true => {
+            // The clock was ahead. The grace period begins now, not when it gets there again.
+            let pass = Pass { at: now, ..pass };
+            fold::put(conn, pass)?;
+            pass
+        }
+        false => pass,
+    };
     // Merging finds the files that were written by the log.
     let till = pass.till.min(head::merged(conn)?).min(read.unwrap_or(MAX));
     if pass.at.cast_signed() > times.removed_before.0 || till <= head.folded {
@@ -487,6 +497,13 @@ mod tests {
             assert_eq!(account.gc(), 17);
             assert_eq!(account.left_over(), 0);
         }
+    }
+
+    #[test]
+    fn clock_that_was_ahead_keeps_no_rows() {
+        let account = account(1);
+        account.fs.step(|conn, _| head::raise_oldest(conn, 19, i64::MAX / 2)).unwrap();
+        assert_eq!(account.gc(), 19);
     }
 
     #[test]

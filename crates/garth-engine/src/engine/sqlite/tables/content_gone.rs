@@ -83,6 +83,19 @@ pub(crate) fn first_mark(conn: &Connection) -> DbResult<Option<i64>> {
     Ok(conn.prepare_cached(sql)?.query_row([], |row| row.get(0))?)
 }
 
+/// Returns true if a span was marked at a time later than `now`.
+pub(crate) fn is_any_ahead(conn: &Connection, now: i64) -> DbResult<bool> {
+    Ok(one(conn, "SELECT 1 FROM content_gone WHERE marked > ?1 LIMIT 1", [now], |_| Ok(()))?.is_some())
+}
+
+/// Marks at most `limit` of the spans again that were marked at a time later than `now`. Returns their
+/// number.
+pub(crate) fn mark_again(conn: &Connection, now: i64, limit: usize) -> DbResult<usize> {
+    let sql = "UPDATE content_gone SET marked = ?1 WHERE (ino, till) IN
+         (SELECT ino, till FROM content_gone WHERE marked > ?1 LIMIT ?2)";
+    Ok(conn.prepare_cached(sql)?.execute(params![now, limit])?)
+}
+
 /// Returns true if the removal of the content of a span has begun; `None` if the span is not marked.
 pub(crate) fn is_being_removed(conn: &Connection, span: Span) -> DbResult<Option<bool>> {
     let sql = "SELECT marked FROM content_gone
@@ -184,6 +197,18 @@ mod tests {
         assert_eq!(next(199, after), None);
         begin_removal(&conn, span(7, 5, 9)).unwrap();
         assert_eq!(next(99, FIRST_MARK).unwrap().0, span(7, 5, 9), "an interrupted removal goes on first");
+    }
+
+    #[test]
+    fn marks_of_a_clock_that_was_ahead_are_set_again() {
+        let conn = tables();
+        for (marked, one) in [(100, span(7, 1, 3)), (900, span(7, 5, 7)), (950, span(8, 1, 2))] {
+            assert!(mark(&conn, one, marked).unwrap());
+        }
+        assert!(is_any_ahead(&conn, 200).unwrap());
+        assert_eq!([1, 5, 5].map(|limit| mark_again(&conn, 200, limit).unwrap()), [1, 1, 0]);
+        assert!(!is_any_ahead(&conn, 200).unwrap());
+        assert_eq!((gone(&conn, 100), gone(&conn, 200)), (vec![1, 2], vec![1, 2, 5, 6]));
     }
 
     #[test]
