@@ -105,10 +105,7 @@ impl SqliteFs {
     }
 
     fn mark_by(&self, basis: &SearchBasis, now: Timestamp, collected: &mut Collected) -> Result<()> {
-        if self.with_view(|view| retention::held(view.conn))? != *basis.kept {
-            let kept = Arc::clone(&basis.kept);
-            self.step(move |conn, _| retention::set_held(conn, &kept))?;
-        }
+        self.note_held(&basis.kept)?;
         for age in basis.limits.ages() {
             let ((from, to), searched) = self.with_view(|view| {
                 Ok((to_search(view.conn, age, now)?, retention::searched(view.conn, age)?))
@@ -121,6 +118,21 @@ impl SqliteFs {
                 // set. The next run knows them.
                 return Ok(());
             }
+        }
+        Ok(())
+    }
+
+    /// Notes which states are kept.
+    fn note_held(&self, kept: &BTreeSet<u64>) -> Result<()> {
+        let held = self.with_view(|view| retention::held(view.conn))?;
+        let without =
+            |one: &BTreeSet<u64>, other: &BTreeSet<u64>| one.difference(other).copied().collect::<Vec<_>>();
+        let (mut dropped, mut added) = (without(&held, kept), without(kept, &held));
+        while !dropped.is_empty() || !added.is_empty() {
+            (dropped, added) = self.step(move |conn, turn| {
+                retention::change_held(conn, &mut dropped, &mut added, || turn.is_over())?;
+                Ok((dropped, added))
+            })?;
         }
         Ok(())
     }

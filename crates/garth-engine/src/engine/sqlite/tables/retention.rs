@@ -78,18 +78,28 @@ pub(crate) fn held(conn: &Connection) -> DbResult<BTreeSet<u64>> {
     Ok(all(conn, "SELECT seq FROM held", [], |row| row.get(0))?.into_iter().collect())
 }
 
-/// Replaces the commits whose states are kept. Content that only those before kept is looked for again.
-pub(crate) fn set_held(conn: &Connection, kept: &BTreeSet<u64>) -> DbResult<()> {
-    let before = held(conn)?;
+/// Notes that the states after some commits are kept no longer, and others are, until `is_over` returns true.
+/// Takes the noted ones from the lists. Content that only the dropped ones kept is looked for again.
+pub(crate) fn change_held(
+    conn: &Connection,
+    dropped: &mut Vec<u64>,
+    added: &mut Vec<u64>,
+    mut is_over: impl FnMut() -> bool,
+) -> DbResult<()> {
     // Content that a state shows was replaced by a later commit.
-    if let Some(first) = before.difference(kept).next() {
+    if let Some(first) = dropped.iter().min() {
         conn.execute("UPDATE content_age SET seq = ?1 WHERE seq > ?1", [first])?;
     }
-    for seq in before.difference(kept) {
-        conn.prepare_cached("DELETE FROM held WHERE seq = ?1")?.execute([seq])?;
-    }
-    for seq in kept.difference(&before) {
-        conn.prepare_cached("INSERT INTO held (seq) VALUES (?1)")?.execute([seq])?;
+    for (commits, sql) in [
+        (dropped, "DELETE FROM held WHERE seq = ?1"),
+        (added, "INSERT OR IGNORE INTO held (seq) VALUES (?1)"),
+    ] {
+        while let Some(seq) = commits.pop() {
+            conn.prepare_cached(sql)?.execute([seq])?;
+            if is_over() {
+                return Ok(());
+            }
+        }
     }
     Ok(())
 }
@@ -133,9 +143,13 @@ mod tests {
         set_searched(&conn, ages[2], 3).unwrap();
         let all = || ages.map(|age| searched(&conn, age).unwrap());
         assert_eq!(all(), [5, 5, 3]);
-        set_held(&conn, &BTreeSet::from([2, 4])).unwrap();
-        assert_eq!(all(), [5, 5, 3]);
-        set_held(&conn, &BTreeSet::from([2, 6])).unwrap();
+        change_held(&conn, &mut Vec::new(), &mut vec![2, 4], || false).unwrap();
+        assert_eq!((all(), held(&conn).unwrap()), ([5, 5, 3], BTreeSet::from([2, 4])));
+        // Each in a step of its own.
+        let (mut dropped, mut added) = (vec![4], vec![6]);
+        change_held(&conn, &mut dropped, &mut added, || true).unwrap();
+        assert_eq!((dropped.len(), added.len(), held(&conn).unwrap()), (0, 1, BTreeSet::from([2])));
+        change_held(&conn, &mut dropped, &mut added, || true).unwrap();
         assert_eq!((all(), held(&conn).unwrap()), ([4, 4, 3], BTreeSet::from([2, 6])));
         search_again(&conn, ages[1]).unwrap();
         assert_eq!(all(), [4, 0, 3]);
