@@ -47,6 +47,7 @@ impl OpenFile for Handle {
         let range = ByteRange { offset, length: length as u64 };
         let read = move |view: &ReadView<'_>, ino: &u64| {
             let node = view.row(*ino)?.ok_or_else(Error::no_node)?;
+            view.check_unnamed(&node)?;
             view.read(node.ino, node.size, range)
         };
         self.fs.reading(&self.ino, read).await
@@ -74,6 +75,7 @@ impl Handle {
         let read = move |view: &ReadView<'_>, ino: &u64| {
             let node = view.row(*ino)?.ok_or_else(Error::no_node)?;
             view.check_content(node.ino)?;
+            view.check_unnamed(&node)?;
             if offset >= node.size {
                 return Err(Error::no_such_offset().into());
             }

@@ -690,6 +690,26 @@ mod tests {
     }
 
     #[test]
+    fn removed_content_of_an_open_file_is_no_hole() {
+        let account = account();
+        let env = account.fs.inner.runtime.env().clone();
+        let other = SqliteFs::open(account.folder.path(), env, crate::rule::sample::registry()).unwrap();
+        let held = block_on(account.fs.open(&at("/off/a"))).unwrap();
+        block_on(account.fs.commit(Batch::new([Op::remove_file(at("/off/a"))]))).unwrap();
+        assert_eq!(block_on(held.read_at(0, 10)).unwrap(), "a9");
+        // The process that has it open is stopped, and takes no lease.
+        for _ in 0..4 {
+            other.collect(GRACE).unwrap();
+            account.clock.advance(GRACE);
+        }
+        assert_eq!(account.extents(), 0);
+        assert!(block_on(held.read_at(0, 10)).unwrap_err().is(ErrorKind::Gone));
+        assert!(block_on(held.next_data(0)).unwrap_err().is(ErrorKind::Gone));
+        let by_node = account.fs.read(&At::Node(held.ino()), ByteRange::ALL);
+        assert!(block_on(by_node).unwrap_err().is(ErrorKind::Gone));
+    }
+
+    #[test]
     fn clock_that_was_ahead_keeps_no_content() {
         let account = account();
         account.gc();

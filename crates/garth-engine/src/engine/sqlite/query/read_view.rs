@@ -457,7 +457,9 @@ impl ReadView<'_> {
 
     /// Fails for nodes without content, with their path.
     pub(crate) fn check_file(&self, node: &NodeRow, at: &At) -> DbResult<()> {
-        check_kind(node.kind).map_err(|error| self.about(error.into(), node, at))
+        let has_content =
+            check_kind(node.kind).map_err(DbError::from).and_then(|()| self.check_unnamed(node));
+        has_content.map_err(|error| self.about(error, node, at))
     }
 
     /// Adds the path of `at` to an error; for an inode, the first name of the node. If none is found the

@@ -80,6 +80,19 @@ impl ReadView<'_> {
         }
     }
 
+    /// Fails with `Gone` for a file without a name whose content was removed. The process that has it open was
+    /// stopped for so long that it lost its lease.
+    pub(crate) fn check_unnamed(&self, node: &NodeRow) -> DbResult<()> {
+        if node.nlink == 0
+            && let Some(end) = nodes::last_unlink(self.conn, node.ino)?
+            // Until it is removed, a handle reads it, whenever it was opened.
+            && content_gone::is_gone(self.conn, node.ino, end.saturating_sub(1), i64::MIN)?
+        {
+            return Err(Error::content_gone().into());
+        }
+        Ok(())
+    }
+
     /// Returns true if a version is after the oldest state, or is the one that this state shows.
     fn is_kept(&self, version: &NodeRow) -> DbResult<bool> {
         let oldest = self.oldest()?;
