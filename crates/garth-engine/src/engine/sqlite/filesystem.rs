@@ -22,6 +22,7 @@ use crate::engine::sqlite::chunk_store::Packs;
 use crate::engine::sqlite::commit::writer::Writer;
 use crate::engine::sqlite::confinement::Reach;
 use crate::engine::sqlite::control::ControlCache;
+use crate::engine::sqlite::maintain::background::Collecting;
 use crate::engine::sqlite::open_nodes::OpenNodes;
 use crate::engine::sqlite::open_pasts::{OpenPasts, Past};
 use crate::engine::sqlite::query::gated_facts::GatedFacts;
@@ -66,8 +67,7 @@ pub(super) struct Inner {
     pub(super) control: Arc<ControlCache>,
     /// True if uploads may be left to collect.
     pub(super) has_uploads: AtomicBool,
-    /// True while a collection runs in the background.
-    pub(super) collecting: AtomicBool,
+    pub(super) collecting: Collecting,
     pub(super) runtime: Runtime,
 }
 
@@ -109,7 +109,7 @@ impl SqliteFs {
         let writer = Writer::new(folder, runtime, lock, &packs, (&open, &pasts), &pool, &control);
         let long_reads = Arc::default();
         let (has_uploads, runtime) = (AtomicBool::new(false), runtime.clone());
-        let collecting = AtomicBool::new(false);
+        let collecting = Collecting::default();
         let inner =
             Inner { pool, packs, open, pasts, writer, long_reads, control, has_uploads, collecting, runtime };
         let fs = Self::over(Arc::new(inner));

@@ -26,6 +26,7 @@ pub(crate) mod step;
 pub(crate) mod usage;
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -130,7 +131,8 @@ impl AccountStore for SqliteFs {
 
     async fn collect_next(&self) -> Result<Option<Timestamp>> {
         let now = self.inner.runtime.env().now();
-        let due = self.whole().reading(&(), move |view, ()| due::due(view, now)).await?;
+        let searched_at = self.inner.collecting.searched_at.load(Ordering::Relaxed);
+        let due = self.whole().reading(&(), move |view, ()| due::due(view, now, searched_at)).await?;
         if due.is_some_and(|due| due <= now) {
             self.inner.collect_later();
         }

@@ -1,26 +1,35 @@
 //! Collection without an operator: as `gc`, once something is due, and slowly.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 use crate::engine::sqlite::SqliteFs;
 use crate::engine::sqlite::filesystem::Inner;
 use crate::engine::sqlite::maintain::due::{self, GRACE};
 use crate::error::Result;
 
+/// State of the collections of this process.
+#[derive(Debug, Default)]
+pub(crate) struct Collecting {
+    /// True while one runs in the background.
+    is_running: AtomicBool,
+    /// Time of the last search for old content, in nanoseconds since 1970.
+    pub(super) searched_at: AtomicI64,
+}
+
 /// Ends the time during which a collection counts as running, however it ends.
 struct Running(Arc<Inner>);
 
 impl Drop for Running {
     fn drop(&mut self) {
-        self.0.collecting.store(false, Ordering::Relaxed);
+        self.0.collecting.is_running.store(false, Ordering::Relaxed);
     }
 }
 
 impl Inner {
     /// Collects what is due in the background, unless that is switched off or in progress.
     pub(super) fn collect_later(self: &Arc<Self>) {
-        if !self.runtime.collects() || self.collecting.swap(true, Ordering::Relaxed) {
+        if !self.runtime.collects() || self.collecting.is_running.swap(true, Ordering::Relaxed) {
             return;
         }
         let running = Running(Arc::clone(self));
@@ -40,7 +49,8 @@ impl Inner {
 impl SqliteFs {
     fn collect_due(&self) -> Result<()> {
         let now = self.inner.runtime.env().now();
-        if self.with_view(|view| due::due(view, now))?.is_some_and(|due| due <= now) {
+        let searched_at = self.inner.collecting.searched_at.load(Ordering::Relaxed);
+        if self.with_view(|view| due::due(view, now, searched_at))?.is_some_and(|due| due <= now) {
             self.collect_past(GRACE, false)?;
         }
         Ok(())
@@ -56,7 +66,7 @@ mod tests {
     use super::*;
     use crate::env::Env;
     use crate::fs::{AccountStore as _, FileSystem as _};
-    use crate::model::{At, Batch, Op, Timestamp};
+    use crate::model::{At, Batch, Moment, Op, Seq, Timestamp};
     use crate::path::TreePath;
     use crate::rule::PathPattern;
     use crate::rule::retention::{ContentLimit, Retention};
@@ -91,6 +101,30 @@ mod tests {
         }
         assert_eq!(folded, 1050);
         assert_eq!(fs.check().unwrap().findings, []);
+    }
+
+    #[test]
+    fn open_view_causes_no_search_after_the_other() {
+        let (env, clock) = Env::manual(Timestamp(1_700_000_000_000_000_000));
+        let folder = tempfile::tempdir().unwrap();
+        let fs = SqliteFs::open(folder.path(), env, crate::rule::sample::registry()).unwrap();
+        for n in 0..3 {
+            let path = At::Path(TreePath::parse("/a").unwrap());
+            block_on(fs.commit(Batch::new([Op::write(path, format!("{n}"))]))).unwrap();
+        }
+        let off = ContentLimit { pattern: PathPattern::parse("/a").unwrap(), keep: Duration::ZERO };
+        block_on(fs.set_retention(Retention { content: vec![off], ..Retention::default() })).unwrap();
+        let view = block_on(fs.as_of(&Moment::Seq(Seq(2)))).unwrap();
+        clock.advance(2 * GRACE);
+        let now = || fs.inner.runtime.env().now();
+        let next = || block_on(fs.collect_next()).unwrap();
+        assert!(next().unwrap() <= now());
+        assert_eq!(fs.collect(GRACE).unwrap().contents, 1);
+        assert_eq!(next(), Some(now().plus_seconds(600)));
+        drop(view);
+        clock.advance(GRACE);
+        assert!(next().unwrap() <= now());
+        assert_eq!(fs.collect(GRACE).unwrap().contents, 1, "what the view has read");
     }
 
     #[test]

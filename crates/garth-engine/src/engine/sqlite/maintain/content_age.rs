@@ -11,6 +11,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use rusqlite::Connection;
@@ -87,11 +88,11 @@ impl SqliteFs {
     }
 
     fn mark_contents(&self, now: Timestamp, collected: &mut Collected) -> Result<()> {
-        match self.search_basis()? {
-            Some(basis) => self.mark_by(&basis, now, collected),
-            // All content stays.
-            None => Ok(()),
-        }
+        // Without one, all content stays.
+        let Some(basis) = self.search_basis()? else { return Ok(()) };
+        self.mark_by(&basis, now, collected)?;
+        self.inner.collecting.searched_at.store(self.inner.runtime.env().now().0, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Returns the limits; `None` if there are none, or too many overlays to know which states they show.

@@ -20,11 +20,12 @@ const UNMERGED: u64 = 4096;
 /// Nanoseconds for which ended records of idempotency keys may wait.
 const RECORDS: i64 = 3_600_000_000_000;
 
-/// Returns the time from which a collection is due; `None` if only a change can make one due.
-pub(super) fn due(view: &ReadView<'_>, now: Timestamp) -> DbResult<Option<Timestamp>> {
+/// Returns the time from which a collection is due; `None` if only a change can make one due. This process
+/// has searched for old content at `searched_at`.
+pub(super) fn due(view: &ReadView<'_>, now: Timestamp, searched_at: i64) -> DbResult<Option<Timestamp>> {
     let conn = view.conn;
     let grace = nanoseconds(GRACE);
-    let mut times = vec![of_the_past(view, now)?, of_content(view, now)?, expiry::first(conn)?];
+    let mut times = vec![of_the_past(view, now)?, of_content(view, now, searched_at)?, expiry::first(conn)?];
     times.push(idempotency::first_end(conn)?.map(|end| end.saturating_add(RECORDS)));
     times.push(chunk_refs::any_unused(conn)?.map(|_| now.0));
     times.push(shrink::is_due(conn)?.then_some(now.0));
@@ -48,7 +49,7 @@ fn after_grace(marked: i64, now: Timestamp) -> i64 {
 
 /// Returns the time from which old content goes. Searches for it are far enough apart that a busy account is
 /// not collected all the time.
-fn of_content(view: &ReadView<'_>, now: Timestamp) -> DbResult<Option<i64>> {
+fn of_content(view: &ReadView<'_>, now: Timestamp, searched_at: i64) -> DbResult<Option<i64>> {
     let head = head::get(view.conn)?;
     let mut first = content_gone::first_mark(view.conn)?;
     first = first.map(|marked| after_grace(marked, now));
@@ -57,6 +58,9 @@ fn of_content(view: &ReadView<'_>, now: Timestamp) -> DbResult<Option<i64>> {
         if searched < head.seq {
             let age = age.saturating_add((age / 16).max(GRACE));
             let next = commit_log::moment(view.conn, searched + 1)?.saturating_add(nanoseconds(age));
+            // While a view of the past is open, each search begins again with what it reads.
+            let last = Some(searched_at).filter(|at| *at <= now.0).unwrap_or_default();
+            let next = next.max(last.saturating_add(nanoseconds(GRACE)));
             first = Some(first.map_or(next, |first| first.min(next)));
         }
     }
