@@ -253,22 +253,18 @@ impl SqliteFs {
     /// Returns the searches that a collection would make once it has raised the first readable commit to
     /// `oldest`; none if all content stays.
     pub(super) fn content_searches(&self, now: Timestamp, oldest: u64) -> Result<Vec<Search>> {
+        // Without one, all content stays.
+        let Some(basis) = self.search_basis()? else { return Ok(Vec::new()) };
         self.whole().with_view(|view| {
-            let head = head::get(view.conn)?;
-            let limits = view.control.at(view.conn, head.control)?.limits;
-            if limits.ages().is_empty() {
-                return Ok(Vec::new());
-            }
-            let Some(kept) = holds::all_kept(view)? else { return Ok(Vec::new()) };
+            let folded = head::get(view.conn)?.folded;
             // Content that only a state showed which is not kept any more is looked for again.
-            let lost = retention::held(view.conn)?.difference(&kept).next().copied();
-            let (kept, mut searches) = (Arc::new(kept), Vec::new());
-            for age in limits.ages() {
+            let lost = retention::held(view.conn)?.difference(&basis.kept).next().copied();
+            let mut searches = Vec::new();
+            for age in basis.limits.ages() {
                 let (from, to) = to_search(view.conn, age, now)?;
-                let from = lost.map_or(from, |lost| from.min(lost).max(head.folded));
-                let (limits, kept) = (Arc::clone(&limits), Arc::clone(&kept));
-                let span = (from, to.max(oldest));
-                searches.push(Search { limits, age, span, kept, seen: head.seq, now });
+                let from = lost.map_or(from, |lost| from.min(lost).max(folded));
+                let span = (from, to.max(oldest).min(basis.head));
+                searches.push(Search { basis: basis.clone(), age, span, now });
             }
             Ok(searches)
         })
