@@ -73,11 +73,11 @@ const START: Timestamp = Timestamp(1_769_472_000_000_000_000);
 const PERIOD: Duration = Duration::from_millis(14_400);
 /// Grace period of collections: that of a server.
 const GRACE: Duration = Duration::from_secs(600);
-/// Collections after a day, a grace period apart: the first marks, the second removes what was marked, the
-/// third what the second released.
-const COLLECTIONS: u32 = 3;
+/// Collections after a day, a grace period apart: the first refuses new readers of the past, the second
+/// removes its rows, the third marks the files that no state shows any more, and the fourth removes them.
+const COLLECTIONS: u32 = 4;
 /// Time from the last message of a day until these collections: with them, a day has 24 hours.
-const NIGHT: Duration = Duration::from_secs(8 * 3600 - 3 * 600);
+const NIGHT: Duration = Duration::from_secs(8 * 3600 - 4 * 600);
 /// Age of the third retention.
 const AGE: Duration = Duration::from_secs(86_400);
 
