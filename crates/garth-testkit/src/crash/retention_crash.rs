@@ -122,7 +122,7 @@ impl Step {
     }
 
     fn removes(self) -> bool {
-        self.n % REMOVES_EVERY == 0
+        self.n.is_multiple_of(REMOVES_EVERY)
     }
 
     /// Returns the directory that the commit writes or removes.
