@@ -12,10 +12,11 @@ const MAX_SPAN: i64 = 200 * 365 * 86_400;
 /// # Errors
 /// The reason, for a text in another form, and for a duration of more than 200 years.
 pub fn parse_span(text: &str) -> Result<i64, String> {
-    let seconds = match text.parse() {
-        // `parse` would also accept a sign.
-        Ok(seconds) if text.bytes().all(|byte| byte.is_ascii_digit()) => Some(seconds),
-        _ => parse_age(text).map_err(|error| error.message().to_owned())?,
+    // `parse` would also accept a sign, and fails for a number that is too large.
+    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let seconds = match is_number {
+        true => Some(text.parse().unwrap_or(i64::MAX)),
+        false => parse_age(text).map_err(|error| error.message().to_owned())?,
     };
     match seconds {
         Some(seconds) if seconds <= MAX_SPAN => Ok(seconds),
@@ -64,6 +65,9 @@ mod tests {
         for wrong in ["", "h", "1.5h", "-1h", "+1", "1y", "99999999999999999999", "9999999999999999999w", "é"]
         {
             assert!(parse_span(wrong).is_err(), "{wrong}");
+        }
+        for large in ["9223372036854775807", "9223372036854775808", "99999999999999999999"] {
+            assert_eq!(parse_span(large), Err("more than 200 years".to_owned()));
         }
     }
 
