@@ -22,6 +22,7 @@ use crate::engine::sqlite::maintain::step::{Times, Turn};
 use crate::engine::sqlite::tables::extents::{self, Removable};
 use crate::engine::sqlite::tables::fold::{self, Pass, Phase};
 use crate::engine::sqlite::tables::folded_authors::Spans;
+use crate::engine::sqlite::tables::past_names::EndedName;
 use crate::engine::sqlite::tables::{
     MAX, changes_column, chunk_refs, commit_log, content_gone, dir_times, head, leases, nodes, past_names,
     replaced,
@@ -92,15 +93,17 @@ impl SqliteFs {
         match pass.phase {
             Phase::Waiting | Phase::Candidates => self.fold_candidates(pass),
             Phase::Names => {
-                let find = past_names::ended_until;
-                if !self.fold_keys(pass, "fold-names", find, |it| it.fork, past_names::remove)? {
+                let (begin, find) = (EndedName::before(pass.at), past_names::ended_until);
+                if !self.fold_keys(pass, "fold-names", (begin, find), |it| it.fork, past_names::remove)? {
                     return Ok(None);
                 }
                 self.go_on(pass, pass.begin(Phase::Times, 0))
             }
             Phase::Times => {
                 let remove = |conn: &Connection, key: &(u64, u64)| dir_times::remove_ended(conn, *key);
-                if !self.fold_keys(pass, "fold-times", dir_times::ended_until, |it| it.0, remove)? {
+                // No node has inode 0.
+                let (begin, find) = ((pass.at, 0), dir_times::ended_until);
+                if !self.fold_keys(pass, "fold-times", (begin, find), |it| it.0, remove)? {
                     return Ok(None);
                 }
                 self.go_on(pass, pass.begin(Phase::Nodes, 0))
@@ -189,20 +192,24 @@ impl SqliteFs {
         }
     }
 
-    /// Removes the rows that `find` returns, which are in order of their forks. They are found on readers: a
-    /// fork may also have any number of rows that stay. Returns false if the pass is no longer in this phase.
-    fn fold_keys<K: Send + 'static>(
+    /// Removes the rows that `find` returns after the key `after`, in order of their forks. They are found on
+    /// readers: a fork may also have any number of rows that stay, which each page goes on after. Returns
+    /// false if the pass is no longer in this phase.
+    fn fold_keys<K: Clone + Send + 'static>(
         &self,
         mut pass: Pass,
         failpoint: &'static str,
-        find: impl Fn(&Connection, u64, u64, usize) -> DbResult<Vec<K>>,
+        (mut after, find): (K, impl Fn(&Connection, u64, &K, usize) -> DbResult<Vec<K>>),
         fork_of: impl Fn(&K) -> u64,
         remove: impl Fn(&Connection, &K) -> DbResult<()> + Copy + Send + 'static,
     ) -> Result<bool> {
         loop {
-            let mut keys = self.with_view(|view| find(view.conn, pass.till, pass.at, KEYS))?;
+            let mut keys = self.with_view(|view| find(view.conn, pass.till, &after, KEYS))?;
             let is_last = keys.len() < KEYS;
-            pass.at = keys.last().map_or(pass.at, &fork_of);
+            if let Some(last) = keys.last() {
+                after = last.clone();
+                pass.at = fork_of(last);
+            }
             loop {
                 let left = self.pass_step(pass, failpoint, move |conn, turn| {
                     while let Some(key) = keys.pop() {

@@ -64,11 +64,16 @@ fn ended(conn: &Connection, ino: u64, seq: u64, forks: impl Iterator<Item = u64>
 }
 
 /// Returns at most `limit` keys (fork and inode) of versions that ended at or before commit `seq`, in order,
-/// from `fork` on.
-pub(crate) fn ended_until(conn: &Connection, seq: u64, fork: u64, limit: usize) -> DbResult<Vec<(u64, u64)>> {
-    let sql = "SELECT fork, ino FROM dir_time_past WHERE fork >= ?1 AND fork < ?2 AND till <= ?2
-         ORDER BY fork, ino LIMIT ?3";
-    all(conn, sql, params![fork, seq, limit], |row| Ok((row.get(0)?, row.get(1)?)))
+/// after one of them.
+pub(crate) fn ended_until(
+    conn: &Connection,
+    seq: u64,
+    after: &(u64, u64),
+    limit: usize,
+) -> DbResult<Vec<(u64, u64)>> {
+    let sql = "SELECT fork, ino FROM dir_time_past WHERE (fork, ino) > (?1, ?2) AND fork < ?3 AND till <= ?3
+         ORDER BY fork, ino LIMIT ?4";
+    all(conn, sql, params![after.0, after.1, seq, limit], |row| Ok((row.get(0)?, row.get(1)?)))
 }
 
 /// Removes a version that has ended.

@@ -84,6 +84,7 @@ pub(crate) fn end(conn: &Connection, (dir, name): (&str, &str), row: &NameRow, s
 }
 
 /// Key of an ended name, with the fork at which it is stored.
+#[derive(Clone)]
 pub(crate) struct EndedName {
     pub(crate) fork: u64,
     dir: String,
@@ -91,14 +92,27 @@ pub(crate) struct EndedName {
     till: u64,
 }
 
-/// Returns at most `limit` names that ended at or before commit `seq`, in order of their forks, from `fork`
-/// on.
-pub(crate) fn ended_until(conn: &Connection, seq: u64, fork: u64, limit: usize) -> DbResult<Vec<EndedName>> {
+impl EndedName {
+    /// Returns a key before those of the names at a fork.
+    pub(crate) fn before(fork: u64) -> Self {
+        // No name is empty.
+        Self { fork, dir: String::new(), name: String::new(), till: 0 }
+    }
+}
+
+/// Returns at most `limit` names that ended at or before commit `seq`, in order of their forks, directories
+/// and names, after one of them.
+pub(crate) fn ended_until(
+    conn: &Connection,
+    seq: u64,
+    after: &EndedName,
+    limit: usize,
+) -> DbResult<Vec<EndedName>> {
     // A name that ended until then is stored at an earlier fork. Only at the forks of the commit itself are
-    // there later names as well.
+    // there later names as well. A fork has one span of each name at most, because all of them contain it.
     let sql = "SELECT fork, dir, name, till FROM name_past INDEXED BY name_past_fork
-         WHERE fork >= ?1 AND fork < ?2 AND till <= ?2 ORDER BY fork, dir, name LIMIT ?3";
-    all(conn, sql, params![fork, seq, limit], |row| {
+         WHERE (fork, dir, name) > (?1, ?2, ?3) AND fork < ?4 AND till <= ?4 ORDER BY fork, dir, name LIMIT ?5";
+    all(conn, sql, params![after.fork, after.dir, after.name, seq, limit], |row| {
         Ok(EndedName { fork: row.get(0)?, dir: row.get(1)?, name: row.get(2)?, till: row.get(3)? })
     })
 }
@@ -192,4 +206,34 @@ pub(crate) fn last_end_of(
         }
     }
     Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::sqlite::SqliteFs;
+    use crate::engine::sqlite::schema;
+    use crate::env::Env;
+    use crate::sqlite::steps;
+
+    #[test]
+    fn each_page_of_ended_names_costs_the_same() {
+        steps::assert_same([10, 1000], |staying| {
+            let folder = tempfile::tempdir().unwrap();
+            SqliteFs::open(folder.path(), Env::system(), crate::rule::sample::registry()).unwrap();
+            let conn = schema::database(folder.path()).connect().unwrap();
+            // All at fork 4: commit 6 ended the last three, commit 8 the others.
+            for n in 0..staying + 3 {
+                let till = if n < staying { 8 } else { 6 };
+                let sql = "INSERT INTO name_past (dir, name, till, ino, since, kind, fork, born, born_fork)
+                     VALUES ('/d', ?1, ?2, 9, 3, 1, fork(3, ?2), 3, fork(3, ?2))";
+                conn.execute(sql, params![format!("{n:04}"), till]).unwrap();
+            }
+            let name = format!("{:04}", staying - 1);
+            let after = EndedName { dir: "/d".to_owned(), name, ..EndedName::before(4) };
+            let (found, steps) = steps::here(|| ended_until(&conn, 6, &after, 3).unwrap());
+            assert_eq!(found.len(), 3);
+            steps
+        });
+    }
 }
