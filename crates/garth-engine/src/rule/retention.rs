@@ -12,6 +12,10 @@ use crate::path::TreePath;
 /// Limit on the path classes of an account: `gc` compares each name of a file with all of them.
 pub const MAX_CLASSES: usize = 64;
 
+/// Limit on the names of a file that are compared with the path classes. Content of a file with more names
+/// stays with the log.
+pub const MAX_JUDGED_NAMES: usize = if cfg!(test) { 10 } else { 1000 };
+
 /// Limit on a duration: times are nanoseconds in 64 bits.
 const MAX_AGE: Duration = Duration::from_secs(i64::MAX as u64 / 1_000_000_000);
 
@@ -112,10 +116,17 @@ impl ContentLimits {
     }
 
     /// Returns how long old content of a node with these names is kept. A name that several classes match has
-    /// the strictest of them, a node with several names the most generous of its names. A node without names
-    /// keeps its content with the log.
+    /// the strictest of them, a node with several names the most generous of its names. A node without names,
+    /// or with more than [`MAX_JUDGED_NAMES`], keeps its content with the log.
     pub fn keep_of<'a>(&self, names: impl IntoIterator<Item = &'a TreePath>) -> Keep {
-        names.into_iter().map(|name| self.keep_of_name(name)).max().unwrap_or(Keep::WithLog)
+        let mut keep = None;
+        for (judged, name) in names.into_iter().enumerate() {
+            if judged == MAX_JUDGED_NAMES {
+                return Keep::WithLog;
+            }
+            keep = keep.max(Some(self.keep_of_name(name)));
+        }
+        keep.unwrap_or(Keep::WithLog)
     }
 
     fn keep_of_name(&self, name: &TreePath) -> Keep {
@@ -213,6 +224,8 @@ mod tests {
         assert_eq!(of(&["/a/off/x", "/a/x"]), Keep::For(DAY));
         assert_eq!(of(&["/a/x", "/c"]), Keep::WithLog);
         assert_eq!(of(&[]), Keep::WithLog);
+        assert_eq!(of(&["/a/x"; MAX_JUDGED_NAMES]), Keep::For(DAY));
+        assert_eq!(of(&["/a/x"; MAX_JUDGED_NAMES + 1]), Keep::WithLog);
         assert_eq!(limits.ages(), BTreeSet::from([Duration::ZERO, DAY, 2 * DAY]));
     }
 

@@ -117,7 +117,7 @@ impl State {
             let to = self.log.partition_point(|(commit, _)| commit.time.0 <= until);
             let to = Seq(to as u64).max(self.oldest);
             let (mut reached, mut gone) = (from.max(to), Vec::new());
-            let files = self.nodes.iter().filter(|(ino, _)| self.keep_of(&limits, **ino) == Keep::For(age));
+            let files = self.nodes.iter().filter(|(ino, _)| self.keep_of(&limits, **ino) <= Keep::For(age));
             for (ino, versions) in files {
                 for (since, till) in ended_contents(versions) {
                     if till <= from || till > to || self.held.range(since..till).next().is_some() {

@@ -13,7 +13,7 @@ use crate::error::Result;
 pub(crate) struct Collecting {
     /// True while one runs in the background.
     is_running: AtomicBool,
-    /// Time of the last search for old content, in nanoseconds since 1970.
+    /// Time at which old content was last searched for and removed, in nanoseconds since 1970.
     pub(super) searched_at: AtomicI64,
 }
 

@@ -64,12 +64,16 @@ fn count_node(
     report: &mut Collectable,
 ) -> DbResult<()> {
     let Collection { env, oldest, searches, read } = collection;
-    let mut spans = content_gone::all_of(conn, ino)?;
+    let mut found = Vec::new();
     for search in *searches {
-        let found = would_mark(conn, search, read, ino, env)?;
-        report.contents += found.len() as u64;
-        spans.extend(found);
+        found.extend(would_mark(conn, search, read, ino, env)?);
     }
+    // A search also finds content that is kept for less time than its own, which others find as well.
+    found.sort_unstable_by_key(|span| (span.since, span.till));
+    found.dedup();
+    report.contents += found.len() as u64;
+    let mut spans = content_gone::all_of(conn, ino)?;
+    spans.extend(found);
     let unlinked = nodes::last_unlink(conn, ino)?;
     let has_ended = unlinked.is_some_and(|last| last <= *oldest);
     let mut gone = joined(spans);
@@ -214,6 +218,19 @@ mod tests {
         assert_eq!(account.fs.collect(GRACE).unwrap().contents, contents);
         let after = would(&account.fs.collectable(GRACE).unwrap());
         assert_eq!(after, [folded, versions, bytes, 0, content_bytes]);
+    }
+
+    #[test]
+    fn dry_run_counts_content_of_several_searches_once() {
+        let account = account(None);
+        let before = would(&account.fs.collectable(GRACE).unwrap());
+        let mut set = block_on(account.fs.retention()).unwrap().set;
+        let keep = Duration::from_secs(60);
+        set.content.push(ContentLimit { pattern: PathPattern::parse("/other").unwrap(), keep });
+        block_on(account.fs.set_retention(set)).unwrap();
+        account.clock.advance(2 * keep);
+        assert_eq!(would(&account.fs.collectable(GRACE).unwrap()), before);
+        assert_eq!(account.fs.collect(GRACE).unwrap().contents, before[3]);
     }
 
     #[test]

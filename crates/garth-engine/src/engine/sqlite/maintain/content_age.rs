@@ -23,6 +23,7 @@ use crate::engine::sqlite::maintain::step::{Times, Turn};
 use crate::engine::sqlite::maintain::{fold, holds};
 use crate::engine::sqlite::open_nodes::OpenNodes;
 use crate::engine::sqlite::tables::content_gone::{self, Span};
+use crate::engine::sqlite::tables::extents::Removable;
 use crate::engine::sqlite::tables::fold::reached;
 use crate::engine::sqlite::tables::names_of_node::{self, CommitSpan};
 use crate::engine::sqlite::tables::{
@@ -33,7 +34,7 @@ use crate::error::Result;
 use crate::fs::store::Collected;
 use crate::model::{Kind, Timestamp, Within};
 use crate::path::TreePath;
-use crate::rule::retention::{ContentLimits, Keep, nanoseconds};
+use crate::rule::retention::{ContentLimits, Keep, MAX_JUDGED_NAMES, nanoseconds};
 use crate::sqlite::DbResult;
 
 /// Rows read or removed at a time. Small in tests, so that they cross the border of a piece.
@@ -83,14 +84,11 @@ impl SqliteFs {
     /// Marks old content that its path class no longer keeps, and removes what was marked before the grace
     /// period.
     pub(super) fn age_content(&self, times: Times, collected: &mut Collected) -> Result<()> {
-        self.mark_contents(times.now, collected)?;
-        self.remove_contents(times, collected)
-    }
-
-    fn mark_contents(&self, now: Timestamp, collected: &mut Collected) -> Result<()> {
-        // Without one, all content stays.
-        let Some(basis) = self.search_basis()? else { return Ok(()) };
-        self.mark_by(&basis, now, collected)?;
+        // Without limits, all content stays.
+        if let Some(basis) = self.search_basis()? {
+            self.mark_by(&basis, times.now, collected)?;
+        }
+        self.remove_contents(times, collected)?;
         self.inner.collecting.searched_at.store(self.inner.runtime.env().now().0, Ordering::Relaxed);
         Ok(())
     }
@@ -414,34 +412,32 @@ fn mark_span(
     Ok(())
 }
 
-/// Returns true if old content of a file is kept for the time of a search, by the names that it has or had
-/// last.
+/// Returns true if old content of a file is kept for the time of a search or less, by the names that it has
+/// or had last.
 fn judge(conn: &Connection, search: &Search, newest: &NodeRow) -> DbResult<bool> {
     let span = match nodes::last_unlink(conn, newest.ino)? {
         Some(end) => CommitSpan::at(end.saturating_sub(1)),
         None => CommitSpan::NOW,
     };
-    let mut keep: Option<Keep> = None;
-    names_of_node::each_in_span(conn, newest.ino, span, &Within::everything(), &mut |(dir, name), _| {
-        let of_name = search.basis.limits.keep_of([&TreePath::from_row(&dir, &name)]);
-        keep = keep.max(Some(of_name));
-        // No other name keeps more.
-        Ok(of_name != Keep::WithLog)
-    })?;
-    Ok(keep == Some(Keep::For(search.age)))
+    // One more than are judged. Each is compared with all classes while commits wait.
+    let names = names_of_node::in_span(conn, newest.ino, span, &Within::everything(), MAX_JUDGED_NAMES + 1)?;
+    let names: Vec<TreePath> = names.iter().map(|(dir, name)| TreePath::from_row(dir, name)).collect();
+    // Less than that of the search for a file that was moved to a stricter class after the search for the
+    // time of that class.
+    Ok(search.basis.limits.keep_of(&names) <= Keep::For(search.age))
 }
 
 /// Removes the extents that only the states of a span show, with those of adjacent spans that are removed.
-/// Does nothing while somebody may still read them. Returns the key of the last extent if the turn ended
-/// before all were removed.
+/// Does nothing while somebody may still read them. Returns the end and offset from which to continue if the
+/// turn ended before all were removed.
 fn remove_content(
     conn: &Connection,
     open: &OpenNodes,
     read: &BTreeSet<u64>,
-    (span, place): (Span, Option<(i64, u64)>),
+    (span, place): (Span, Option<(u64, u64)>),
     removed: &mut RemovedPast,
     turn: &mut Turn,
-) -> DbResult<Option<(i64, u64)>> {
+) -> DbResult<Option<(u64, u64)>> {
     // Another collection may have removed it.
     let Some(has_begun) = content_gone::is_being_removed(conn, span)? else { return Ok(None) };
     // Its last content is live, as nothing replaced it.
@@ -460,15 +456,22 @@ fn remove_content(
     if is_last {
         joined.till = MAX;
     }
-    // Extents that ended before the span are removed, or something shows them.
-    let mut after = place.unwrap_or(if is_last { (-1, 0) } else { (span.since.cast_signed(), MAX) });
+    // Live ones, if any go, then those that ended in the span: earlier ones are removed, or something shows
+    // them.
+    let mut from = place.unwrap_or(if is_last { (0, 0) } else { (span.since + 1, 0) });
     loop {
-        let found = extents::shown_within(conn, span.ino, (joined.since, joined.till), after, PIECE)?;
-        let Some(last) = found.last() else { break };
-        after = (last.key.0.cast_signed(), last.key.1);
+        let mut found = extents::since(conn, span.ino, span.since, from, PIECE)?;
+        let Some((till, off)) = found.last().map(|(till, row)| (*till, row.off)) else { break };
+        from = (till, off + 1);
+        // Those that began before the span are shown by earlier states as well.
+        found.retain(|(till, row)| *till <= joined.till && row.since >= joined.since);
+        let found: Vec<Removable> = found.into_iter().map(Removable::from).collect();
         removed.remove_extents(conn, span.ino, &found)?;
+        if till > joined.till {
+            break;
+        }
         if turn.is_over() {
-            return Ok(Some(after));
+            return Ok(Some(from));
         }
     }
     content_gone::settle(conn, span, joined)?;
@@ -480,6 +483,7 @@ mod tests {
     use futures::executor::block_on;
 
     use super::*;
+    use crate::engine::sqlite::schema;
     use crate::env::ManualClock;
     use crate::error::ErrorKind;
     use crate::fs::{AccountStore as _, FileSystem as _};
@@ -487,6 +491,7 @@ mod tests {
     use crate::rule::PathPattern;
     use crate::rule::retention::{ContentLimit, Retention};
     use crate::runtime::failpoint::Failure;
+    use crate::sqlite::steps;
 
     const GRACE: Duration = Duration::from_secs(600);
 
@@ -718,6 +723,84 @@ mod tests {
         account.gc();
         account.gc();
         assert_eq!(account.extents(), 1);
+    }
+
+    #[test]
+    fn file_with_too_many_names_keeps_its_content() {
+        let account = account();
+        let links = (0..MAX_JUDGED_NAMES).map(|n| Op::link(at("/off/a"), at(&format!("/off/{n}"))));
+        block_on(account.fs.commit(Batch::new(links))).unwrap();
+        assert_eq!(account.gc().contents, 1, "that of the removed file");
+        assert!((1..=10).all(|seq| account.reads(seq)));
+    }
+
+    #[test]
+    fn move_to_a_stricter_class_ends_content() {
+        let account = account();
+        let limit = |pattern: &str, seconds| ContentLimit {
+            pattern: PathPattern::parse(pattern).unwrap(),
+            keep: Duration::from_secs(seconds),
+        };
+        let content = vec![limit("/day/**", 6), limit("/short/**", 1)];
+        block_on(account.fs.set_retention(Retention { content, ..Retention::default() })).unwrap();
+        let commit = |op| block_on(account.fs.commit(Batch::new([op]))).unwrap().seq;
+        let first = commit(Op::write(at("/day/a"), "one").with_parents());
+        commit(Op::write(at("/day/a"), "two"));
+        account.clock.advance(Duration::from_secs(2));
+        assert_eq!(account.fs.collect(GRACE).unwrap().contents, 0);
+        commit(Op::rename(at("/day/a"), at("/short/a")).with_parents());
+        account.clock.advance(Duration::from_secs(3));
+        assert_eq!(account.fs.collect(GRACE).unwrap().contents, 0, "its search is over");
+        account.clock.advance(Duration::from_secs(2));
+        assert_eq!(account.fs.collect(GRACE).unwrap().contents, 1);
+        let then = block_on(account.fs.as_of(&Moment::Seq(first))).unwrap();
+        let read = block_on(then.read(&at("/day/a"), ByteRange::ALL));
+        assert!(read.unwrap_err().is(ErrorKind::Gone));
+    }
+
+    #[test]
+    fn removal_skips_content_that_ended_earlier() {
+        steps::assert_same([10, 200], |versions| {
+            let account = account();
+            let ino = block_on(account.fs.stat(&at("/off/a"))).unwrap().ino.0;
+            let commit = |op| block_on(account.fs.commit(Batch::new([op]))).unwrap().seq.0;
+            for n in 0..versions {
+                commit(Op::write(at("/off/a"), format!("{n}")));
+            }
+            let till = commit(Op::remove_file(at("/off/a")));
+            let span = Span { ino, since: till - 1, till };
+            account.fs.step(move |conn, _| content_gone::mark(conn, span, 0)).unwrap();
+            let conn = schema::database(account.folder.path()).connect().unwrap();
+            let env = account.fs.inner.runtime.env().clone();
+            let (open, read, mut removed) =
+                (&account.fs.inner.open, BTreeSet::new(), RemovedPast::default());
+            let (left, steps) = steps::here(|| {
+                let turn = &mut Turn::begin(&env);
+                remove_content(&conn, open, &read, (span, None), &mut removed, turn).unwrap()
+            });
+            assert_eq!((left, removed.bytes > 0), (None, true));
+            steps
+        });
+    }
+
+    #[test]
+    fn content_that_stays_is_not_due_at_each_tick() {
+        let account = account();
+        let env = account.fs.inner.runtime.env().clone();
+        let other =
+            SqliteFs::open(account.folder.path(), env.clone(), crate::rule::sample::registry()).unwrap();
+        let view = block_on(other.as_of(&Moment::Seq(Seq(5)))).unwrap();
+        account.clock.advance(Duration::from_secs(1));
+        account.gc();
+        for _ in 0..3 {
+            let (pasts, now) = (Arc::clone(&other.inner.pasts), env.now());
+            block_on(other.inner.writer.transact(false, move |conn| pasts.renew(conn, now))).unwrap();
+            assert!(block_on(account.fs.collect_next()).unwrap().unwrap() <= env.now());
+            account.fs.collect(GRACE).unwrap();
+            assert_eq!(block_on(account.fs.collect_next()).unwrap(), Some(env.now().plus_seconds(600)));
+            account.clock.advance(GRACE);
+        }
+        drop(view);
     }
 
     #[test]

@@ -21,7 +21,7 @@ const UNMERGED: u64 = 4096;
 const RECORDS: i64 = 3_600_000_000_000;
 
 /// Returns the time from which a collection is due; `None` if only a change can make one due. This process
-/// has searched for old content at `searched_at`.
+/// has last searched for old content, and removed what it could, at `searched_at`.
 pub(super) fn due(view: &ReadView<'_>, now: Timestamp, searched_at: i64) -> DbResult<Option<Timestamp>> {
     let conn = view.conn;
     let grace = nanoseconds(GRACE);
@@ -51,16 +51,18 @@ fn after_grace(marked: i64, now: Timestamp) -> i64 {
 /// not collected all the time.
 fn of_content(view: &ReadView<'_>, now: Timestamp, searched_at: i64) -> DbResult<Option<i64>> {
     let head = head::get(view.conn)?;
+    // Some content is in use: an open file keeps what was marked, and an open view of the past what each
+    // search then looks for again.
+    let last = Some(searched_at).filter(|at| *at <= now.0).unwrap_or_default();
+    let next_run = last.saturating_add(nanoseconds(GRACE));
     let mut first = content_gone::first_mark(view.conn)?;
-    first = first.map(|marked| after_grace(marked, now));
+    first = first.map(|marked| after_grace(marked, now).max(next_run));
     for age in view.control.at(view.conn, head.control)?.limits.ages() {
         let (searched, _) = content_age::to_search(view.conn, age, now)?;
         if searched < head.seq {
             let age = age.saturating_add((age / 16).max(GRACE));
             let next = commit_log::moment(view.conn, searched + 1)?.saturating_add(nanoseconds(age));
-            // While a view of the past is open, each search begins again with what it reads.
-            let last = Some(searched_at).filter(|at| *at <= now.0).unwrap_or_default();
-            let next = next.max(last.saturating_add(nanoseconds(GRACE)));
+            let next = next.max(next_run);
             first = Some(first.map_or(next, |first| first.min(next)));
         }
     }

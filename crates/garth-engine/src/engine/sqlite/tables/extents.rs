@@ -192,6 +192,12 @@ pub(crate) struct Removable {
     pub(crate) len: u64,
 }
 
+impl From<(u64, ExtentRow)> for Removable {
+    fn from((till, row): (u64, ExtentRow)) -> Self {
+        Self { key: (till, row.off), chunk: row.chunk, len: row.len }
+    }
+}
+
 fn removable(row: &Row<'_>) -> rusqlite::Result<Removable> {
     Ok(Removable { key: (row.get(0)?, row.get(1)?), chunk: row.get(2)?, len: row.get(3)? })
 }
@@ -204,19 +210,12 @@ pub(crate) fn ended_until(conn: &Connection, ino: u64, till: u64, limit: usize) 
     all(conn, sql, params![ino, till, limit], removable)
 }
 
-/// Returns at most `limit` extents of a node after a `till` and offset that only states after the commits
-/// from `since` up to but excluding `till` show. Live ones count as ending at 0.
-pub(crate) fn shown_within(
-    conn: &Connection,
-    ino: u64,
-    (since, till): (u64, u64),
-    after: (i64, u64),
-    limit: usize,
-) -> DbResult<Vec<Removable>> {
-    let sql = "SELECT till, off, chunk, len FROM extent
-         WHERE ino = ?1 AND (till, off) > (?2, ?3) AND till <= ?4 AND since >= ?5
-         ORDER BY till, off LIMIT ?6";
-    all(conn, sql, params![ino, after.0, after.1, till, since, limit], removable)
+/// Returns true if a node has an extent that ended, and that only states after the commits from `since` up to
+/// but excluding `till` show.
+pub(crate) fn is_any_within(conn: &Connection, ino: u64, (since, till): (u64, u64)) -> DbResult<bool> {
+    // Those that ended earlier are shown by earlier states.
+    let sql = "SELECT 1 FROM extent WHERE ino = ?1 AND till > ?2 AND till <= ?3 AND since >= ?2 LIMIT 1";
+    Ok(one(conn, sql, [ino, since, till], |_| Ok(()))?.is_some())
 }
 
 /// Returns at most `limit` live extents of a node.

@@ -99,9 +99,7 @@ fn content_span(
         report.add("retention", what);
         return Ok(());
     }
-    // Live extents have no end, and those that ended earlier are shown by earlier states.
-    let after = (since.cast_signed(), MAX);
-    if is_removed && !extents::shown_within(conn, ino, (since, till), after, 1)?.is_empty() {
+    if is_removed && extents::is_any_within(conn, ino, (since, till))? {
         report.add("retention", format!("content of node {ino} is left that is gone {states}"));
     }
     Ok(())
