@@ -79,7 +79,7 @@ impl SqliteFs {
             if view.at(&At::Path(below.clone()))?.kind != Kind::Directory {
                 return Err(Error::at(ErrorKind::NotADirectory, below, "is not a directory").into());
             }
-            Ok((sizes(view)?, held_span(view)?))
+            Ok((sizes(view)?, held_span(view, &self.open_pasts())?))
         })?;
         self.file_sizes(&mut usage)?;
         let mut children = Children::default();
@@ -183,14 +183,17 @@ fn sizes(view: &ReadView<'_>) -> DbResult<StoredUsage> {
     })
 }
 
-/// Returns the commits that would be removed if nobody read the past. Overlays are those of the last
-/// collection.
-fn held_span(view: &ReadView<'_>) -> DbResult<HeldSpan> {
+/// Returns the commits that would be removed if nobody read the past. `open` are the commits whose states
+/// views of this process show.
+fn held_span(view: &ReadView<'_>, open: &[u64]) -> DbResult<HeldSpan> {
     let (conn, head) = (view.conn, head::get(view.conn)?);
-    let Some((first, _)) = holds::first_kept(view)? else { return Ok(HeldSpan(0, 0)) };
+    // A view keeps the rows of its state, also of one that others can no longer read.
+    let read = holds::first_read(conn, open, Timestamp(view.time))?.map(|seq| seq.max(head.folded));
+    let kept = holds::first_kept(view)?.map(|(seq, _)| seq.max(head.oldest));
+    let Some(first) = read.into_iter().chain(kept).min() else { return Ok(HeldSpan(0, 0)) };
     let last_until = |time| commit_log::last_until(conn, time, head.oldest, head.seq);
     let unheld = retention::get(conn)?.oldest(head.seq, Timestamp(view.time), None, last_until)?;
-    Ok(HeldSpan(first.max(head.oldest), unheld))
+    Ok(HeldSpan(first, unheld))
 }
 
 /// Returns the bytes of a node, and its first name, or the last that it had.
@@ -273,7 +276,7 @@ mod tests {
     use super::*;
     use crate::env::Env;
     use crate::fs::{AccountStore as _, FileSystem};
-    use crate::model::{Batch, Op};
+    use crate::model::{Batch, Moment, Op, Seq};
     use crate::rule::retention::Retention;
 
     struct Account {
@@ -371,6 +374,21 @@ mod tests {
         let usage = account.usage("/");
         assert_eq!((usage.snapshots / 1000, usage.limit), (70, Some(1 << 30)));
         account.commit(Op::drop_snapshot("then"));
+        assert_eq!(account.usage("/").snapshots, 0, "the next collection removes it");
+    }
+
+    #[test]
+    fn content_that_only_an_open_view_keeps_is_named() {
+        let account = account();
+        account.write("/a", b'1', 40_000);
+        account.write("/a", b'2', 30_000);
+        let view = block_on(account.fs.as_of(&Moment::Seq(Seq(1)))).unwrap();
+        let set = Retention { commits: Some(0), ..Retention::default() };
+        block_on(account.fs.set_retention(set)).unwrap();
+        assert_eq!(account.usage("/").snapshots / 1000, 40);
+        block_on(account.fs.gc(Duration::ZERO)).unwrap();
+        assert_eq!(account.usage("/").snapshots / 1000, 40, "its rows stay");
+        drop(view);
         assert_eq!(account.usage("/").snapshots, 0, "the next collection removes it");
     }
 
