@@ -7,7 +7,7 @@ use garth_engine::fs::store::{Hold, RetentionState};
 use garth_engine::model::Timestamp;
 use garth_engine::rule::PathPattern;
 use garth_engine::rule::retention::{ContentLimit, Retention as Limits};
-use garth_engine::{Error, ErrorKind};
+use garth_engine::{AccountStore, Error, ErrorKind};
 use serde_json::{Value, json};
 
 use crate::app::App;
@@ -21,6 +21,8 @@ use crate::when::parse_span;
 const MIN_AGE: u64 = 600;
 /// Number of commits below which it does, for the same reason.
 const MIN_COMMITS: u64 = 1000;
+/// Limit on the attempts of a change. In each one that fails another administrator succeeded.
+const MAX_ATTEMPTS: usize = 8;
 
 /// Show and set how much of its past the account keeps, and how much it stores
 ///
@@ -139,17 +141,19 @@ impl Retention {
             Action::Set { age, commits, max_stored, force } => {
                 check(age, commits, max_stored, force)?;
                 let account = app.account_of(&*app.home_of_account().await?).await?;
-                let mut limits = account.retention().await?.set;
-                if let Some(age) = age {
-                    limits.age = age.number().map(Duration::from_secs);
-                }
-                if let Some(commits) = commits {
-                    limits.commits = commits.number();
-                }
-                if let Some(max_stored) = max_stored {
-                    limits.stored = max_stored.number();
-                }
-                account.set_retention(limits).await?
+                change(&*account, |limits| {
+                    if let Some(age) = age {
+                        limits.age = age.number().map(Duration::from_secs);
+                    }
+                    if let Some(commits) = commits {
+                        limits.commits = commits.number();
+                    }
+                    if let Some(max_stored) = max_stored {
+                        limits.stored = max_stored.number();
+                    }
+                    Ok(())
+                })
+                .await?
             }
             Action::Class { pattern, keep } => {
                 let limit =
@@ -157,28 +161,47 @@ impl Retention {
                 // Before a data folder is created for it.
                 Limits { content: vec![limit.clone()], ..Limits::default() }.check()?;
                 let account = app.account_of(&*app.home_of_account().await?).await?;
-                let mut limits = account.retention().await?.set;
-                limits.content.retain(|other| other.pattern != limit.pattern);
-                limits.content.push(limit);
-                account.set_retention(limits).await?
+                change(&*account, |limits| {
+                    limits.content.retain(|other| other.pattern != limit.pattern);
+                    limits.content.push(limit.clone());
+                    Ok(())
+                })
+                .await?
             }
             Action::Rm { pattern } => {
                 let account = app.account_of(&*app.home()?).await?;
                 let pattern = PathPattern::parse(&pattern)?;
-                let mut limits = account.retention().await?.set;
-                let before = limits.content.len();
-                limits.content.retain(|limit| limit.pattern != pattern);
-                if limits.content.len() == before {
+                change(&*account, |limits| {
+                    let before = limits.content.len();
+                    limits.content.retain(|limit| limit.pattern != pattern);
+                    if limits.content.len() < before {
+                        return Ok(());
+                    }
                     let message = format!(
                         "{}: no limit is set for this path class; see `garth retention`",
                         pattern.as_str()
                     );
-                    return Err(Error::new(ErrorKind::NotFound, message).into());
-                }
-                account.set_retention(limits).await?
+                    Err(Error::new(ErrorKind::NotFound, message).into())
+                })
+                .await?
             }
         };
         app.out.item(&to_json(&state), to_text(&state))
+    }
+}
+
+/// Changes the limits, again if another administrator was faster.
+async fn change(account: &dyn AccountStore, edit: impl Fn(&mut Limits) -> Result) -> Result<RetentionState> {
+    let mut attempts = 0;
+    loop {
+        let before = account.retention().await?.set;
+        let mut limits = before.clone();
+        edit(&mut limits)?;
+        attempts += 1;
+        match account.replace_retention(before, limits).await {
+            Err(error) if error.is(ErrorKind::Conflict) && attempts < MAX_ATTEMPTS => {}
+            done => return Ok(done?),
+        }
     }
 }
 

@@ -130,6 +130,12 @@ pub trait AccountStore: FileSystem {
     /// `InvalidArgument` as [`Retention::check`]; errors of the storage.
     async fn set_retention(&self, retention: Retention) -> Result<RetentionState>;
 
+    /// Sets the retention if it is still `before`, for a change of some of its limits.
+    ///
+    /// # Errors
+    /// `Conflict` if it is another one: read it again; as [`set_retention`](Self::set_retention).
+    async fn replace_retention(&self, before: Retention, retention: Retention) -> Result<RetentionState>;
+
     /// Returns what takes the space of the account, with the children of a path.
     ///
     /// # Errors

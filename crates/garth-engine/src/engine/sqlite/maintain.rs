@@ -30,6 +30,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use rusqlite::Connection;
 
 use crate::engine::sqlite::SqliteFs;
 use crate::engine::sqlite::tables::quotas;
@@ -51,6 +52,15 @@ impl SqliteFs {
     ) -> Result<T> {
         let fs = self.whole();
         self.runtime().maintainers().run(move || fs.runtime().in_account_of_caller(|| task(&fs))).await
+    }
+
+    /// Sets the retention, if it is still `before`.
+    async fn write_retention(&self, before: Option<Retention>, to: Retention) -> Result<RetentionState> {
+        to.check()?;
+        let registry = self.inner.control.registry().clone();
+        let write = move |conn: &Connection| set_retention::set(conn, &registry, before.as_ref(), &to);
+        self.inner.writer.transact(true, write).await?;
+        self.retention().await
     }
 }
 
@@ -123,10 +133,11 @@ impl AccountStore for SqliteFs {
     }
 
     async fn set_retention(&self, retention: Retention) -> Result<RetentionState> {
-        retention.check()?;
-        let registry = self.inner.control.registry().clone();
-        self.inner.writer.transact(true, move |conn| set_retention::set(conn, &registry, &retention)).await?;
-        self.retention().await
+        self.write_retention(None, retention).await
+    }
+
+    async fn replace_retention(&self, before: Retention, retention: Retention) -> Result<RetentionState> {
+        self.write_retention(Some(before), retention).await
     }
 
     async fn collect_next(&self) -> Result<Option<Timestamp>> {

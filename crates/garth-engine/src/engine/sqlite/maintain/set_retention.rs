@@ -6,6 +6,7 @@ use crate::engine::sqlite::control;
 use crate::engine::sqlite::maintain::holds;
 use crate::engine::sqlite::query::read_view::ReadView;
 use crate::engine::sqlite::tables::{commit_log, head, retention};
+use crate::error::{Error, ErrorKind};
 use crate::fs::store::{Hold, RetentionState};
 use crate::model::{Seq, Timestamp};
 use crate::rule::Registry;
@@ -13,9 +14,19 @@ use crate::rule::retention::{ContentLimits, Retention};
 use crate::sqlite::DbResult;
 
 /// Sets the retention. `gc` then searches the log again for old content of the ages that end more than
-/// before.
-pub(crate) fn set(conn: &Connection, registry: &Registry, to: &Retention) -> DbResult<()> {
-    let before = ContentLimits::new(&retention::get(conn)?.content);
+/// before. Fails with `Conflict` unless the retention is still the `expected` one.
+pub(crate) fn set(
+    conn: &Connection,
+    registry: &Registry,
+    expected: Option<&Retention>,
+    to: &Retention,
+) -> DbResult<()> {
+    let known = retention::get(conn)?;
+    if expected.is_some_and(|expected| *expected != known) {
+        let message = "the retention was changed meanwhile; read it again and repeat the change";
+        return Err(Error::new(ErrorKind::Conflict, message).into());
+    }
+    let before = ContentLimits::new(&known.content);
     for age in ContentLimits::new(&to.content).stricter_ages(&before) {
         retention::search_again(conn, age)?;
     }
@@ -56,7 +67,6 @@ mod tests {
     use super::*;
     use crate::engine::sqlite::SqliteFs;
     use crate::env::Env;
-    use crate::error::ErrorKind;
     use crate::fs::AccountStore as _;
     use crate::path::TreePath;
     use crate::rule::PathPattern;
@@ -98,6 +108,19 @@ mod tests {
     }
 
     #[test]
+    fn change_of_other_limits_is_not_lost() {
+        let folder = tempfile::tempdir().unwrap();
+        let fs = SqliteFs::open(folder.path(), Env::system(), crate::rule::sample::registry()).unwrap();
+        let before = block_on(fs.retention()).unwrap().set;
+        let with = |commits| Retention { commits, ..before.clone() };
+        let replace = |from: &Retention, to| block_on(fs.replace_retention(from.clone(), to));
+        replace(&before, with(Some(1))).unwrap();
+        assert!(replace(&before, with(Some(2))).unwrap_err().is(ErrorKind::Conflict));
+        assert_eq!(block_on(fs.retention()).unwrap().set, with(Some(1)));
+        assert_eq!(replace(&with(Some(1)), with(Some(2))).unwrap().set, with(Some(2)));
+    }
+
+    #[test]
     fn new_tree_begins_with_limits_of_its_registry() {
         let folder = tempfile::tempdir().unwrap();
         let limit = ContentLimit { pattern: PathPattern::parse("/off/**").unwrap(), keep: Duration::ZERO };
@@ -127,7 +150,7 @@ mod tests {
         };
         let set_with = |content| {
             let (registry, to) = (registry.clone(), Retention { content, ..Retention::default() });
-            fs.step(move |conn, _| set(conn, &registry, &to)).unwrap();
+            fs.step(move |conn, _| set(conn, &registry, None, &to)).unwrap();
         };
         let ages = [0, 60, 3600].map(Duration::from_secs);
         set_with(vec![limit("/a", 60), limit("/b", 3600)]);
