@@ -240,7 +240,8 @@ impl Once {
     ) -> Result<Value, E> {
         self.run::<Value, E>(async {
             match operation.await {
-                Ok(answer) => self.unchanged(fs, batch, answer).await.map_err(E::from),
+                // The operation has run: without its record, a repeat would run it again.
+                Ok(answer) => self.unchanged(fs, batch.even_when_full(), answer).await.map_err(E::from),
                 Err(error) => Err(error),
             }
         })

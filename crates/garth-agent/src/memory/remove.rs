@@ -63,7 +63,7 @@ impl Memories<'_> {
         self.rewrite(uri, &Incoming::Removed, &mut ops, &mut conditions).await?;
         ops.push(write_event_of_account(&event)?);
         ops.push(Op::remove_tree(away));
-        let batch = self.batch(ops, conditions).message(format!("delete {uri}"));
+        let batch = self.batch(ops, conditions).message(format!("delete {uri}")).even_when_full();
         self.once.commit(self.fs, batch, outcome).await
     }
 

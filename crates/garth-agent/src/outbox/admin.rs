@@ -13,7 +13,7 @@ use crate::small_file::is_no_file;
 use garth_engine::env::Env;
 use garth_engine::error::{Advice, Error, ErrorKind, Result};
 use garth_engine::fs::FileSystem;
-use garth_engine::model::{At, FindCursor, FindItem, FindQuery, Ino, Op, Precondition, Timestamp};
+use garth_engine::model::{At, Batch, FindCursor, FindItem, FindQuery, Ino, Op, Precondition, Timestamp};
 use garth_engine::path::TreePath;
 
 /// Number of memories whose events are written again in one call.
@@ -227,7 +227,8 @@ pub async fn resend(
     let mut told = 0;
     for (path, _) in metas {
         let Some(uri) = path.parent().and_then(|dir| Uri::of_dir(account, &dir)) else { continue };
-        let batch = batch().message("create new events");
+        // New events are growth.
+        let batch = Batch { even_when_full: false, ..batch().message("create new events") };
         let Some(batch) = tell(fs, env, &uri, &batch).await? else { continue };
         match fs.commit(batch).await {
             Ok(_) => told += 1,

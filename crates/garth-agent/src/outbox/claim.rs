@@ -26,9 +26,10 @@ pub(super) fn author() -> Author {
 }
 
 /// Returns a batch for the files of the worker. Rules of the memory's directory do not apply to them. It is
-/// visible but not durable: a power cut may revert it, and the worker then repeats it.
+/// visible but not durable: a power cut may revert it, and the worker then repeats it. A full account takes
+/// it: the events of a memory that was deleted must end as well, and each ends after a few attempts.
 pub(super) fn batch() -> Batch {
-    Batch::default().author(author()).overriding_rules().visible()
+    Batch::default().author(author()).overriding_rules().visible().even_when_full()
 }
 
 /// Returns the key of events that wait until a time, in milliseconds.

@@ -183,6 +183,22 @@ fn full_account_refuses_writes_until_the_limit_is_raised() {
 }
 
 #[test]
+fn full_account_still_forgets_retracts_and_delivers() {
+    let garth = Garth::new();
+    let coffee = "Takes her coffee black";
+    garth.ok(&["session", "create", "work"]);
+    garth.feed(&["session", "append", "work", "--role", "user"], "Where is the parser?\n");
+    garth.ok(&["remember", "--user", "alice", coffee]);
+    garth.ok(&["retention", "set", "--max-stored", "0"]);
+    assert!(garth.ok(&["forget", "--user", "alice", coffee]).starts_with("forgot"));
+    garth.ok(&["session", "retract", "work", "messages:1"]);
+    assert!(garth.lines(&["session", "messages", "work"]).is_empty());
+    garth.ok(&["outbox", "run", "--once"]);
+    assert!(garth.lines(&["outbox", "list"]).is_empty());
+    garth.fails(6, &["remember", "--user", "alice", coffee]);
+}
+
+#[test]
 fn usage_names_the_largest_children() {
     let garth = Garth::new();
     garth.feed(&["write", "-p", "/notes/a"], &"1".repeat(30_000));

@@ -127,8 +127,8 @@ pub const MAX_NOTE: usize = 4 << 20;
 /// # Ok::<(), garth::Error>(()) }).unwrap();
 /// ```
 ///
-/// In JSON, all fields except `ops` may be left out. `author`, `overrides_rules`, `writes_only` and the
-/// fields of views (`within`, `owner`, `joined`, `added`, `assumptions`, `root`, `answers`) are not part of
+/// In JSON, all fields except `ops` may be left out. `author`, `overrides_rules`, `writes_only`,
+/// `even_when_full` and the fields of views (`within`, `owner`, `joined`, `added`, `assumptions`, `root`, `answers`) are not part of
 /// it: interfaces and views set them, never a request.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -190,6 +190,11 @@ pub struct Batch {
     #[serde(skip)]
     #[doc(hidden)]
     pub writes_only: bool,
+    /// True if an account takes the batch beyond its limit on stored bytes. Each such batch ends something
+    /// that cannot be ended twice, such as a memory or an event, or the account would grow without bound.
+    #[serde(skip)]
+    #[doc(hidden)]
+    pub even_when_full: bool,
     /// Owner of the snapshots, id, idempotency key and staged bodies, inside the owner of the filesystem.
     #[serde(skip)]
     #[doc(hidden)]
@@ -406,6 +411,14 @@ impl Batch {
     #[doc(hidden)]
     pub fn writes_only(self, writes_only: bool) -> Self {
         Self { writes_only, ..self }
+    }
+
+    /// Has an account take the batch beyond its limit on stored bytes: for features that end something that
+    /// cannot be ended twice, never for a request that stores something.
+    #[must_use]
+    #[doc(hidden)]
+    pub fn even_when_full(self) -> Self {
+        Self { even_when_full: true, ..self }
     }
 
     /// Returns the paths that each part may reach.

@@ -154,7 +154,7 @@ impl Sessions<'_> {
         let author =
             class.into_iter().fold(Author::default(), |author, class| author.with_class(class.as_str()));
         let batch = self.clone().by(author).batch(&session, ops, "remove what was retracted from session")?;
-        self.fs.commit(batch.require(condition.0, condition.1)).await?;
+        self.fs.commit(batch.require(condition.0, condition.1).even_when_full()).await?;
         Ok(())
     }
 

@@ -208,7 +208,7 @@ impl Sessions<'_> {
         ops.push(Op::write(self.file(session, UPDATED_AT)?, format!("{now}\n")));
         ops.extend(derived.ops);
         conditions.extend(derived.conditions);
-        let batch = self.batch(session, ops, "retract messages of session")?;
+        let batch = self.batch(session, ops, "retract messages of session")?.even_when_full();
         let batch = conditions.into_iter().fold(batch, |batch, (at, that)| batch.require(at, that));
         self.once.commit(self.fs, batch, Retracted { lines, events, seq: PENDING }).await
     }

@@ -209,7 +209,7 @@ impl GroupContext<'_> {
         let (first, limit) = (head.seq, self.control.at(conn, head.control)?.retention.stored);
         let (mut edits, mut changed) = (Edits::new(), ChangedNodes::new(registry));
         let mut results = Vec::with_capacity(batches.len());
-        let (mut replayed, mut indexed) = (false, false);
+        let (mut replayed, mut indexed, mut unwritten) = (false, false, 0);
         for BatchRequest { batch, reach } in batches {
             // Each batch is judged by the reach of its own handle.
             let rows = PlannerRows { reach, ..*state };
@@ -227,7 +227,7 @@ impl GroupContext<'_> {
                 }
             };
             let planned = planned(&rows, head, env.now(), batch);
-            match planned.and_then(|planned| stored::check(&rows, planned, limit, batch)) {
+            match planned.and_then(|planned| stored::check(&rows, planned, limit, batch, &mut unwritten)) {
                 // A repeat of an earlier commit, perhaps one of this group: its rows are written already.
                 Ok(Planned::Replay(commit)) => {
                     replayed = true;

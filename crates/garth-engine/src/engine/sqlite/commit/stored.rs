@@ -4,7 +4,7 @@
 
 use rusqlite::Connection;
 
-use crate::engine::planner::{Delta, Planned};
+use crate::engine::planner::{Delta, Planned, Rows as _};
 use crate::engine::sqlite::confinement::Reach;
 use crate::engine::sqlite::planner_rows::PlannerRows;
 use crate::engine::sqlite::schema::SUBJECT;
@@ -13,6 +13,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::model::{Attributes, Batch, Op};
 use crate::path::{SYSTEM, TreePath};
 use crate::sqlite::DbResult;
+use crate::text::passage::is_text;
 
 /// Bytes that a commit is expected to add in any case: its row of the log, and pages that are split for it.
 const COMMIT: u64 = 4096;
@@ -20,6 +21,8 @@ const COMMIT: u64 = 4096;
 const ROW: u64 = 256;
 /// Copies of the path of a name: in its row, and in two indexes or one of them and the log.
 const PATHS: u64 = 3;
+/// Bytes of text for each byte that the search index is expected to add.
+const TEXT: u64 = 2;
 
 /// Size of the database in bytes: pages in use, and free ones, which later writes use.
 pub(crate) struct Pages {
@@ -42,20 +45,24 @@ pub(crate) fn used(conn: &Connection) -> DbResult<u64> {
 }
 
 /// Passes on what is planned for a batch, or fails if the account has no room for it. After planning, so that
-/// the repeat of an earlier commit gets its answer, and conditions that do not hold are reported first.
+/// the repeat of an earlier commit gets its answer, and conditions that do not hold are reported first. The
+/// index of a group is written after its last member: `unwritten` are its bytes so far.
 pub(super) fn check(
     rows: &PlannerRows<'_>,
     planned: Planned,
     limit: Option<u64>,
     batch: &Batch,
+    unwritten: &mut u64,
 ) -> Result<Planned> {
     let (Some(limit), Planned::Apply { delta, .. }) = (limit, &planned) else { return Ok(planned) };
-    if batch.ops.iter().all(releases) {
+    if batch.even_when_full || releases(delta, batch) {
         return Ok(planned);
     }
     let count = || -> DbResult<(u64, u64)> { Ok((used(rows.conn)?, growth(rows.conn, delta, batch)?)) };
     let (used, arriving) = count().map_err(|error| error.describe(&SUBJECT))?;
-    check_room(rows.reach, limit, used, arriving)?;
+    let index = index_growth(rows, delta)?;
+    check_room(rows.reach, limit, used.saturating_add(*unwritten), arriving.saturating_add(index))?;
+    *unwritten = unwritten.saturating_add(index);
     Ok(planned)
 }
 
@@ -80,13 +87,26 @@ pub(super) fn full(numbers: Option<(u64, u64)>) -> Error {
     Error::new(ErrorKind::QuotaExceeded, message)
 }
 
-/// Returns true for an operation that adds no content, and whose result can be collected. A batch without
-/// operations records the answer of a call, such as one that raises the limit.
-fn releases(op: &Op) -> bool {
-    matches!(
-        op,
-        Op::Remove { .. } | Op::DropSnapshot { .. } | Op::Check { .. } | Op::Truncate { size: 0, .. }
-    )
+/// Returns true for a batch that adds no content, and ends names, content or snapshots. An account has only so
+/// many of them. A batch that ends nothing, or has a long note, could make it grow without bound.
+fn releases(delta: &Delta, batch: &Batch) -> bool {
+    let releases = |op: &Op| {
+        matches!(
+            op,
+            Op::Remove { .. } | Op::DropSnapshot { .. } | Op::Check { .. } | Op::Truncate { size: 0, .. }
+        )
+    };
+    let ended = ended(delta);
+    let note = batch.idempotency.as_ref().map_or(0, |record| record.note.len() as u64);
+    ended > 0 && note <= ended.saturating_mul(COMMIT) && batch.ops.iter().all(releases)
+}
+
+/// Returns the number of names, extents and snapshots that end. The names of a removed subtree count as one.
+fn ended(delta: &Delta) -> u64 {
+    let names = delta.names.values().filter(|change| change.before.is_some() && change.after.is_none());
+    let extents: usize = delta.extents.values().map(|change| change.closed.len()).sum();
+    let snapshots = delta.snapshots.values().filter(|created| !**created);
+    (names.count() + extents + snapshots.count()) as u64
 }
 
 /// Returns about the bytes that the rows of a batch add. Content that is stored already adds none.
@@ -108,6 +128,25 @@ fn growth(conn: &Connection, delta: &Delta, batch: &Batch) -> DbResult<u64> {
         .saturating_add(paths.saturating_mul(PATHS))
         .saturating_add(rows.saturating_mul(ROW))
         .saturating_add(COMMIT))
+}
+
+/// Returns about the bytes that the search index adds. Content counts as text unless its type says otherwise:
+/// it is only read once it is indexed.
+fn index_growth(rows: &PlannerRows<'_>, delta: &Delta) -> Result<u64> {
+    let mut text = 0_u64;
+    for (ino, edit) in &delta.index {
+        let Some(node) = delta.nodes.get(ino).filter(|node| node.nlink > 0) else { continue };
+        let stored = match delta.attributes.contains_key(ino) || node.attrs_seq == 0 {
+            true => Attributes::default(),
+            false => rows.attributes(*ino, node.attrs_seq)?,
+        };
+        let attributes = delta.attributes.get(ino).unwrap_or(&stored);
+        if attributes.searchable.unwrap_or(true) && is_text(&[], attributes.content_type.as_deref()) {
+            let edit = edit.visible();
+            text = text.saturating_add(edit.end.saturating_sub(edit.start));
+        }
+    }
+    Ok(text / TEXT)
 }
 
 /// Returns true if a caller reaches all that the limit counts. Garth's own directory is hidden from everybody
@@ -132,7 +171,8 @@ mod tests {
     use crate::env::Env;
     use crate::fs::{AccountStore as _, FileSystem, Incoming};
     use crate::model::{
-        At, Body, Commit, Confinement, Idempotency, Owner, SetAttrs, StagedBody, Timestamp, Within,
+        At, Body, Commit, Confinement, Idempotency, Owner, Precondition, SetAttrs, StagedBody, Timestamp,
+        Within,
     };
     use crate::rule::retention::Retention;
 
@@ -239,6 +279,43 @@ mod tests {
         }
         block_on(account.fs.set_retention(Retention::default())).unwrap();
         account.commit(write("/c", 1)).unwrap();
+    }
+
+    #[test]
+    fn full_account_refuses_commits_that_end_nothing() {
+        let account = account();
+        account.commit(Batch::new([Op::write(at("/a"), "x"), Op::write(at("/empty"), "")])).unwrap();
+        account.leave(0);
+        let noted = |batch: Batch, bytes| {
+            let record = Idempotency::new("key", [7; 32], Timestamp(i64::MAX)).note("n".repeat(bytes));
+            batch.idempotency(record)
+        };
+        for grows in [
+            Batch::default(),
+            noted(Batch::default(), 1),
+            Batch::new([Op::check(at("/a"), Precondition::Exists)]),
+            Batch::new([Op::truncate(at("/empty"), 0)]),
+            noted(Batch::new([Op::remove(at("/a"))]), 5000),
+        ] {
+            assert_eq!(account.commit(grows).unwrap_err().kind(), ErrorKind::QuotaExceeded);
+        }
+        account.commit(noted(Batch::new([Op::remove(at("/a"))]), 1000)).unwrap();
+        account.commit(write("/b", 1).even_when_full()).unwrap();
+    }
+
+    #[test]
+    fn index_of_copies_counts() {
+        let account = account();
+        let image = SetAttrs::new().content_type("image/png");
+        let ops = [write("/text", 1_000_000).ops, write("/image", 1_000_000).ops].concat();
+        account.commit(Batch::new(ops).op(Op::set_attrs(at("/image"), image))).unwrap();
+        account.leave(500_000);
+        let copies = |of: &str| {
+            let copy = |n| Op::copy(at(of), at(&format!("{of}-{n}")));
+            account.commit(Batch::new((0..5).map(copy)))
+        };
+        assert_eq!(copies("/text").unwrap_err().kind(), ErrorKind::QuotaExceeded);
+        copies("/image").unwrap();
     }
 
     #[test]

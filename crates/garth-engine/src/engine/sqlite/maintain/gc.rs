@@ -83,7 +83,7 @@ impl SqliteFs {
             let ended = due.len() as u64;
             // The check meets the expired entry, which records its removal; then it holds.
             let ops = due.into_iter().map(|at| Op::Check { at, that: Precondition::Absent });
-            let batch = Batch { message: "expired".to_owned(), ..Batch::new(ops) };
+            let batch = Batch::new(ops).message("expired").even_when_full();
             match block_on(self.commit(batch)) {
                 // The name was written again after it was listed. The next round lists the rest.
                 Err(error) if error.is(ErrorKind::Conflict) => {}
