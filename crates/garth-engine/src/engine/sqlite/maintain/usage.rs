@@ -20,10 +20,8 @@ use crate::path::{SYSTEM, TreePath};
 use crate::runtime::disk::dir_of;
 use crate::sqlite::{DbResult, all, one};
 
-/// Nodes of a piece.
-const NODES: usize = 256;
-/// Rows of a piece of another table.
-const ROWS: usize = 1000;
+/// Rows of a piece. Few in tests, so that they cross the border of a piece.
+const ROWS: usize = if cfg!(test) { 3 } else { 1000 };
 /// Bytes that a row takes on average besides its texts and content: its key, its numbers, and its share of
 /// the indexes and of the space that pages leave free.
 const ROW: u64 = 96;
@@ -125,19 +123,14 @@ impl SqliteFs {
 
     /// Calls `each` with the bytes of each node, and with its first name, or the last that it had.
     fn each_node(&self, span: HeldSpan, mut each: impl FnMut(NodeBytes, Option<&TreePath>)) -> Result<()> {
-        let mut from = 0;
+        let mut place = Place::default();
         loop {
-            let piece = self.with_view(|view| {
-                let sql = "SELECT DISTINCT ino FROM node WHERE ino > ?1 ORDER BY ino LIMIT ?2";
-                let inos: Vec<u64> = all(view.conn, sql, params![from, NODES], |row| row.get(0))?;
-                inos.into_iter()
-                    .map(|ino| Ok((ino, node(view.conn, ino, span)?)))
-                    .collect::<DbResult<Vec<_>>>()
-            })?;
-            let Some((last, _)) = piece.last() else { return Ok(()) };
-            from = *last;
-            for (_, (bytes, path)) in &piece {
-                each(*bytes, path.as_ref());
+            let nodes = self.with_view(|view| piece(view.conn, span, &mut place))?;
+            if nodes.is_empty() && place.node.is_none() {
+                return Ok(());
+            }
+            for node in nodes {
+                each(node.bytes(), node.path.as_ref());
             }
         }
     }
@@ -196,33 +189,153 @@ fn held_span(view: &ReadView<'_>, open: &[u64]) -> DbResult<HeldSpan> {
     Ok(HeldSpan(first, unheld))
 }
 
-/// Returns the bytes of a node, and its first name, or the last that it had.
-fn node(conn: &Connection, ino: u64, span: HeldSpan) -> DbResult<(NodeBytes, Option<TreePath>)> {
-    let (names, path) = names(conn, ino)?;
-    // The columns besides the sums are those of the newest version: SQLite takes them from the row of `max`.
-    let sql = "SELECT max(seq), nlink > 0, coalesce(length(CAST(target AS BLOB)), 0), attrs_seq, count(*)
-         FROM node WHERE ino = ?1";
-    let row = |row: &Row<'_>| Ok((row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?));
-    let newest: Option<(bool, u64, u64, u64)> = one(conn, sql, [ino], row)?;
-    let (is_named, target, attrs_seq, versions) = newest.unwrap_or_default();
-    let sql = "SELECT seq = ?2, ?3 + length(CAST(json AS BLOB)) FROM attribute WHERE ino = ?1";
-    let row = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?));
-    let attributes: Vec<(bool, u64)> = all(conn, sql, params![ino, attrs_seq, ROW], row)?;
-    let (mut live, mut history) = (names + ROW + target, versions.saturating_sub(1).saturating_mul(ROW));
-    for (is_current, bytes) in attributes {
-        if is_current {
-            live += bytes;
-        } else {
-            history += bytes;
+/// Place in the rows of all nodes.
+#[derive(Default)]
+struct Place {
+    /// Last node that was begun.
+    ino: u64,
+    /// That node, if it has more rows than the last pieces had room for.
+    node: Option<NodeCount>,
+}
+
+/// Rows of a node that are counted next, after a key.
+#[derive(Clone, Copy)]
+enum NextRows {
+    Versions(i64),
+    Attributes(i64),
+    /// `till` and offset.
+    Extents((i64, u64)),
+    None,
+}
+
+/// Node whose rows are being counted.
+struct NodeCount {
+    ino: u64,
+    /// First name, or the last that it had.
+    path: Option<TreePath>,
+    is_named: bool,
+    /// Version of its current attributes.
+    attrs_seq: u64,
+    counted: NodeBytes,
+    next: NextRows,
+}
+
+impl NodeCount {
+    fn begin(conn: &Connection, ino: u64) -> DbResult<Self> {
+        let (names, path) = names(conn, ino)?;
+        let sql = "SELECT nlink > 0, coalesce(length(CAST(target AS BLOB)), 0), attrs_seq FROM node
+             WHERE ino = ?1 ORDER BY seq DESC LIMIT 1";
+        let row = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
+        let newest: Option<(bool, u64, u64)> = one(conn, sql, [ino], row)?;
+        let (is_named, target, attrs_seq) = newest.unwrap_or_default();
+        let counted = NodeBytes { live: names + target, ..NodeBytes::default() };
+        Ok(Self { ino, path, is_named, attrs_seq, counted, next: NextRows::Versions(-1) })
+    }
+
+    /// Returns the bytes of the node once all rows are counted.
+    fn bytes(&self) -> NodeBytes {
+        let NodeBytes { live, history, held } = self.counted;
+        // One of the versions is the current one.
+        let version = ROW.min(history);
+        let (live, history) = (live + version, history - version);
+        match self.is_named {
+            true => NodeBytes { live, history, held },
+            // Removed: all of it is history, and a snapshot may show its last state.
+            false => NodeBytes { live: 0, history: live + history, held },
         }
     }
-    let content = content(conn, ino, span)?;
-    (live, history) = (live + content.live, history + content.history);
-    if !is_named {
-        // Removed: all of it is history, and a snapshot may show its last state.
-        (live, history) = (0, live + history);
+
+    /// Counts at most `left` rows, and takes them from it. Returns true if no more are left.
+    fn count(&mut self, conn: &Connection, span: HeldSpan, left: &mut usize) -> DbResult<bool> {
+        while *left > 0 {
+            let limit = *left;
+            let found = match self.next {
+                NextRows::Versions(after) => self.versions(conn, after, limit)?,
+                NextRows::Attributes(after) => self.attributes(conn, after, limit)?,
+                NextRows::Extents(after) => self.extents(conn, span, after, limit)?,
+                NextRows::None => return Ok(true),
+            };
+            *left -= found;
+        }
+        Ok(matches!(self.next, NextRows::None))
     }
-    Ok((NodeBytes { live, history, held: content.held }, path))
+
+    fn versions(&mut self, conn: &Connection, after: i64, limit: usize) -> DbResult<usize> {
+        let sql = "SELECT seq FROM node WHERE ino = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3";
+        let rows: Vec<i64> = all(conn, sql, params![self.ino, after, limit], |row| row.get(0))?;
+        self.counted.history += ROW.saturating_mul(rows.len() as u64);
+        self.next = match rows.last() {
+            Some(last) if rows.len() == limit => NextRows::Versions(*last),
+            _ => NextRows::Attributes(-1),
+        };
+        Ok(rows.len())
+    }
+
+    fn attributes(&mut self, conn: &Connection, after: i64, limit: usize) -> DbResult<usize> {
+        let sql = "SELECT seq, seq = ?2, ?3 + length(CAST(json AS BLOB)) FROM attribute
+             WHERE ino = ?1 AND seq > ?4 ORDER BY seq LIMIT ?5";
+        let row = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
+        let rows: Vec<(i64, bool, u64)> =
+            all(conn, sql, params![self.ino, self.attrs_seq, ROW, after, limit], row)?;
+        for (_, is_current, bytes) in &rows {
+            let NodeBytes { live, history, .. } = &mut self.counted;
+            *(if *is_current { live } else { history }) += bytes;
+        }
+        self.next = match rows.last() {
+            Some((last, ..)) if rows.len() == limit => NextRows::Attributes(*last),
+            _ => NextRows::Extents((-1, 0)),
+        };
+        Ok(rows.len())
+    }
+
+    /// A chunk that several extents refer to counts in equal parts.
+    fn extents(
+        &mut self,
+        conn: &Connection,
+        HeldSpan(since, until): HeldSpan,
+        after: (i64, u64),
+        limit: usize,
+    ) -> DbResult<usize> {
+        let sql = "SELECT till, off, ?2 + len / max(coalesce(count, 1), 1)
+             FROM extent LEFT JOIN chunk_refs ON chunk_refs.chunk = extent.chunk
+             WHERE ino = ?1 AND (till, off) > (?3, ?4) ORDER BY till, off LIMIT ?5";
+        let row = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
+        let rows: Vec<(u64, u64, u64)> = all(conn, sql, params![self.ino, ROW, after.0, after.1, limit], row)?;
+        for (till, _, bytes) in &rows {
+            let NodeBytes { live, history, held } = &mut self.counted;
+            *(if *till == 0 { live } else { history }) += bytes;
+            if (since + 1..=until).contains(till) {
+                *held += bytes;
+            }
+        }
+        self.next = match rows.last() {
+            Some((till, off, _)) if rows.len() == limit => NextRows::Extents((till.cast_signed(), *off)),
+            _ => NextRows::None,
+        };
+        Ok(rows.len())
+    }
+}
+
+/// Counts about [`ROWS`] rows from a place on. Returns the nodes that are complete. After the last one the
+/// place has none that is begun.
+fn piece(conn: &Connection, span: HeldSpan, place: &mut Place) -> DbResult<Vec<NodeCount>> {
+    let (mut done, mut left) = (Vec::new(), ROWS);
+    while left > 0 {
+        let mut node = match place.node.take() {
+            Some(node) => node,
+            None => {
+                let sql = "SELECT ino FROM node WHERE ino > ?1 ORDER BY ino LIMIT 1";
+                let Some(ino) = one(conn, sql, [place.ino], |row| row.get(0))? else { break };
+                place.ino = ino;
+                NodeCount::begin(conn, ino)?
+            }
+        };
+        match node.count(conn, span, &mut left)? {
+            true => done.push(node),
+            false => place.node = Some(node),
+        }
+    }
+    Ok(done)
 }
 
 /// Returns the bytes of the names of a node that exist, with their index, and one of these names, or the last
@@ -245,17 +358,6 @@ fn pair(row: &Row<'_>) -> rusqlite::Result<Option<TreePath>> {
     Ok(dir.zip(name).map(|(dir, name)| TreePath::from_row(&dir, &name)))
 }
 
-/// Returns the bytes of the content of a node. A chunk that several extents refer to counts in equal parts.
-fn content(conn: &Connection, ino: u64, span: HeldSpan) -> DbResult<NodeBytes> {
-    let sql = "SELECT coalesce(sum(iif(till = 0, bytes, 0)), 0), coalesce(sum(iif(till > 0, bytes, 0)), 0),
-             coalesce(sum(iif(till > ?2 AND till <= ?3, bytes, 0)), 0)
-         FROM (SELECT till, ?4 + len / max(coalesce(count, 1), 1) AS bytes
-             FROM extent LEFT JOIN chunk_refs ON chunk_refs.chunk = extent.chunk WHERE ino = ?1)";
-    let HeldSpan(after, until) = span;
-    let row = |row: &Row<'_>| Ok(NodeBytes { live: row.get(0)?, history: row.get(1)?, held: row.get(2)? });
-    Ok(conn.prepare_cached(sql)?.query_row(params![ino, after, until, ROW], row)?)
-}
-
 /// Returns true for a path in the upper layer of an overlay.
 fn is_in_overlay(path: &TreePath) -> bool {
     path.key().strip_prefix(SYSTEM).is_some_and(|rest| rest.starts_with("/overlays/"))
@@ -274,20 +376,22 @@ mod tests {
     use futures::executor::block_on;
 
     use super::*;
+    use crate::engine::sqlite::schema;
     use crate::env::Env;
     use crate::fs::{AccountStore as _, FileSystem};
     use crate::model::{Batch, Moment, Op, Seq};
     use crate::rule::retention::Retention;
+    use crate::sqlite::steps;
 
     struct Account {
         fs: Arc<SqliteFs>,
-        _folder: tempfile::TempDir,
+        folder: tempfile::TempDir,
     }
 
     fn account() -> Account {
         let folder = tempfile::tempdir().unwrap();
         let registry = crate::rule::sample::registry();
-        Account { fs: SqliteFs::open(folder.path(), Env::system(), registry).unwrap(), _folder: folder }
+        Account { fs: SqliteFs::open(folder.path(), Env::system(), registry).unwrap(), folder }
     }
 
     fn path(path: &str) -> TreePath {
@@ -329,6 +433,24 @@ mod tests {
         assert_eq!((usage.snapshots, usage.overlays, usage.packs, usage.more), (0, 0, 0, false));
         assert!(usage.pages > usage.live + usage.history, "{usage:?}");
         assert_eq!(shown(&account.usage("/a")), [("/a/one", 2, 4), ("/a/two", 3, 0)]);
+    }
+
+    #[test]
+    fn each_piece_costs_the_same() {
+        steps::assert_same([10, 200], |versions| {
+            let account = account();
+            account.write("/a", b'1', 10);
+            for n in 0..versions {
+                account.write("/a", b'2', 10 + n as usize);
+            }
+            let ino = block_on(account.fs.stat(&At::Path(path("/a")))).unwrap().ino.0;
+            let conn = schema::database(account.folder.path()).connect().unwrap();
+            let mut place = Place { ino: ino - 1, node: None };
+            let mut next = || steps::here(|| piece(&conn, HeldSpan(0, 0), &mut place).unwrap());
+            let (done, first) = next();
+            assert!(done.is_empty(), "the next ones go on with the file");
+            first + next().1
+        });
     }
 
     #[test]
