@@ -128,8 +128,8 @@ pub const MAX_NOTE: usize = 4 << 20;
 /// ```
 ///
 /// In JSON, all fields except `ops` may be left out. `author`, `overrides_rules`, `writes_only`,
-/// `even_when_full` and the fields of views (`within`, `owner`, `joined`, `added`, `assumptions`, `root`, `answers`) are not part of
-/// it: interfaces and views set them, never a request.
+/// `even_when_full` and the fields of views (`within`, `owner`, `joined`, `added`, `assumptions`, `root`,
+/// `answers`) are not part of it: interfaces and views set them, never a request.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Batch {

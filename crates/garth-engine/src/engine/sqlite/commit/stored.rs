@@ -1,6 +1,6 @@
 //! The limit on the stored bytes of an account: the pages of the database that are in use, and the content
 //! in pack files. Commits and uploads that add to them are refused beyond it. Work that gives bytes back, or
-//! that an operator asks for, runs as a task and is never refused.
+//! that an operator asks for, runs as a task and is never refused. Commits that end something are not either.
 
 use rusqlite::Connection;
 
@@ -21,7 +21,8 @@ const COMMIT: u64 = 4096;
 const ROW: u64 = 256;
 /// Copies of the path of a name: in its row, and in two indexes or one of them and the log.
 const PATHS: u64 = 3;
-/// Bytes of text for each byte that the search index is expected to add.
+/// Bytes of text for each byte that the search index is expected to add, with its passages: most words of a
+/// passage take a few bytes.
 const TEXT: u64 = 2;
 
 /// Size of the database in bytes: pages in use, and free ones, which later writes use.
@@ -87,8 +88,8 @@ pub(super) fn full(numbers: Option<(u64, u64)>) -> Error {
     Error::new(ErrorKind::QuotaExceeded, message)
 }
 
-/// Returns true for a batch that adds no content, and ends names, content or snapshots. An account has only so
-/// many of them. A batch that ends nothing, or has a long note, could make it grow without bound.
+/// Returns true for a batch that adds no content, and ends names, content or snapshots. An account has only
+/// so many of them. Batches that end nothing, or have long notes, could make it grow without bound.
 fn releases(delta: &Delta, batch: &Batch) -> bool {
     let releases = |op: &Op| {
         matches!(

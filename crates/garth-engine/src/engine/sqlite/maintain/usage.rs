@@ -300,7 +300,8 @@ impl NodeCount {
              FROM extent LEFT JOIN chunk_refs ON chunk_refs.chunk = extent.chunk
              WHERE ino = ?1 AND (till, off) > (?3, ?4) ORDER BY till, off LIMIT ?5";
         let row = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
-        let rows: Vec<(u64, u64, u64)> = all(conn, sql, params![self.ino, ROW, after.0, after.1, limit], row)?;
+        let rows: Vec<(u64, u64, u64)> =
+            all(conn, sql, params![self.ino, ROW, after.0, after.1, limit], row)?;
         for (till, _, bytes) in &rows {
             let NodeBytes { live, history, held } = &mut self.counted;
             *(if *till == 0 { live } else { history }) += bytes;
