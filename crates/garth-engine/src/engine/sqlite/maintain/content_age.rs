@@ -687,7 +687,7 @@ mod tests {
         assert!(!account.reads(5));
         assert_eq!(block_on(view.read(&at("/off/a"), ByteRange::ALL)).unwrap(), "a4");
         account.clock.advance(GRACE - Duration::from_secs(1));
-        account.fs.remove_contents(Times::new(env.now(), GRACE)).unwrap();
+        account.fs.remove_contents(Times::new(env.now(), GRACE), &mut Collected::default()).unwrap();
         assert_eq!(block_on(view.read(&at("/off/a"), ByteRange::ALL)).unwrap(), "a4", "its grace period");
     }
 
