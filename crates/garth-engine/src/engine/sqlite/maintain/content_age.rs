@@ -2,8 +2,8 @@
 //!
 //! For each distinct time of the limits the log is searched up to the last commit that is as old, once
 //! ([`retention::searched`]). Content that one of these commits replaced, or whose file lost its last name
-//! there, is marked if the file is of such a class by the names that it has, or had last. From then on no
-//! new view reads it ([`content_gone`]). A later run removes its extents after the grace period.
+//! there, is marked if the class of the file keeps it no longer, by the names that it has, or had last. From
+//! then on no new view reads it ([`content_gone`]). A later run removes its extents after the grace period.
 //!
 //! Content that a snapshot, an overlay or an open view of the past shows is not marked. It is looked for
 //! again once the last of them is gone. An extent goes only if all states that show it are marked. Versions,
