@@ -280,7 +280,7 @@ pub(crate) const ROWS: &[Row] = &[
     row(Workload::Computing, "alone max", "slowest `POST /v1/get` of 5,000, 500 a second, alone").counts(Unit::Time, Goal::None),
     row(Workload::Computing, "skills max", "  beside two callers of another account: lists of 100 skills, the costliest front matter")
         .counts(Unit::Time, Goal::Below(20e6)),
-    row(Workload::Computing, "pack max", "  packs of a message of 7.5 MB").counts(Unit::Time, Goal::Below(20e6)),
+    row(Workload::Computing, "pack max", "  packs of a message of 3 MB").counts(Unit::Time, Goal::Below(20e6)),
     row(Workload::Computing, "recall max", "  recall").counts(Unit::Time, Goal::Below(20e6)),
     row(Workload::Computing, "import max", "  imports of a transcript of 3,000 messages").counts(Unit::Time, Goal::Below(20e6)),
     row(Workload::Computing, "prompt max", "  prompts with three files of 1 MB").counts(Unit::Time, Goal::Below(20e6)),

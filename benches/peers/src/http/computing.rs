@@ -20,8 +20,9 @@ use crate::options::Options;
 const RATE: f64 = 500.0;
 const CALLERS: usize = 2;
 
-/// Size of the long message, and of each workspace file that goes into prompts, in bytes.
-const MESSAGE: usize = 7_500_000;
+/// Size of the long message, of fewer tokens than a pack may have, and of each workspace file that goes into
+/// prompts, in bytes.
+const MESSAGE: usize = 3_000_000;
 const FILE: usize = 1_000_000;
 
 /// Returns the families: the name of the figure, the route and the body of the repeated call.
@@ -36,7 +37,7 @@ fn families() -> [(&'static str, &'static str, String); 5] {
     let import = of(json!({"name": "second", "format": "openai", "transcript": transcript}));
     [
         ("skills", "/v1/agents/coder/skills/list", "{}".to_owned()),
-        ("pack", "/v1/context/pack", of(json!({"name": "work", "budget": 3_000_000, "dry": true}))),
+        ("pack", "/v1/context/pack", of(json!({"name": "work", "budget": 1_000_000, "dry": true}))),
         (
             "recall",
             "/v1/recall",

@@ -416,7 +416,7 @@ impl Sessions<'_> {
         // Not even the shortest parts fit: the error names the least budget, so that it has to be exact.
         let rendered = self.render_window(context.session, &spec, u64::MAX / 2, None).await?;
         let tokens = rendered.map_or(context.room, |rendered| rendered.tokens);
-        Err(too_small(context.session, tokens.saturating_add(context.reserved)))
+        Err(too_small(context.session, tokens, context.reserved))
     }
 
     /// Renders the last messages, as many as the bounds allow. The choice adds up the tokens of each message
@@ -473,7 +473,7 @@ impl Sessions<'_> {
                 return Ok((spec, rendered, swaps));
             }
         }
-        Err(too_small(context.session, context.room.saturating_add(context.reserved).saturating_add(1)))
+        Err(too_small(context.session, context.room.saturating_add(1), context.reserved))
     }
 
     /// Renders the window of a pack with the messages since. Results that came since are shown in part if

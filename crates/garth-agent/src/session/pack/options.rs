@@ -6,7 +6,7 @@ use crate::small_file::File;
 use garth_engine::error::{Error, ErrorKind};
 use garth_engine::model::Entry;
 
-/// Limit on the tokens of a pack without a budget.
+/// Limit on the tokens of a pack, whatever its budget.
 pub const MAX_TOKENS: u64 = 1_000_000;
 
 /// Minimum of bytes of a result that is shown in part. Three quarters of these are its head.
@@ -41,7 +41,7 @@ pub struct PackOptions {
 
 impl PackOptions {
     /// Sets the token budget; 0 removes the limit. The default is that of `context/budget`, else the context
-    /// window in `meta.json`, else none; a pack without a limit has at most [`MAX_TOKENS`] tokens.
+    /// window in `meta.json`, else none; every pack has at most [`MAX_TOKENS`] tokens.
     #[must_use]
     pub fn budget(self, tokens: u64) -> Self {
         Self { budget: Some(tokens), ..self }
@@ -86,11 +86,31 @@ pub(super) struct PackFiles {
     pub(super) first: u64,
 }
 
-/// Returns the error for a budget below `least`, the tokens of the messages that every pack has to contain.
-pub(super) fn too_small(session: &str, least: u64) -> Error {
-    let message = format!(
-        "{session}: the last message of the user and the unfinished step take {least} tokens with \
-         what is reserved; give a budget of {least} or more"
-    );
+/// Returns the error for messages that every pack has to contain, whose tokens do not fit beside the
+/// reserved ones.
+pub(super) fn too_small(session: &str, tokens: u64, reserved: u64) -> Error {
+    let what = "the last message of the user and the unfinished step take";
+    let message = if tokens > MAX_TOKENS {
+        format!(
+            "{session}: {what} {tokens} tokens, and a pack has at most {MAX_TOKENS}; retract the longest \
+             message, and append a shorter one"
+        )
+    } else {
+        let least = tokens.saturating_add(reserved);
+        format!("{session}: {what} {least} tokens with what is reserved; give a budget of {least} or more")
+    };
     Error::new(ErrorKind::BudgetTooSmall, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_budget_is_named_that_no_pack_can_have() {
+        let error = too_small("work", MAX_TOKENS, 5);
+        assert!(error.message().ends_with("give a budget of 1000005 or more"), "{error}");
+        let error = too_small("work", MAX_TOKENS + 1, 5);
+        assert!(error.message().contains("a pack has at most 1000000; retract"), "{error}");
+    }
 }
