@@ -19,6 +19,8 @@ pub(crate) const SHORT: u64 = 4000;
 pub(crate) const FILE: u64 = 90;
 /// Bytes of content that count as a step: checked and copied, 1 MiB takes some 200 µs, as 2,000 steps do.
 pub(crate) const BYTES_PER_STEP: u64 = 512;
+/// Steps between two looks at the clock: some 20 µs. A look costs as much as reading a row of an index.
+const UNCHECKED: u64 = 64;
 
 /// Bound on the work on a connection.
 pub(crate) enum Bound {
@@ -27,7 +29,13 @@ pub(crate) enum Bound {
     /// Remaining steps.
     Steps(u64),
     /// A deadline, and a token that the caller holds: the work also ends when the caller drops it.
-    Until { env: Env, deadline: Instant, asked: Weak<()> },
+    Until {
+        env: Env,
+        deadline: Instant,
+        asked: Weak<()>,
+        /// Steps since the last look at the clock and the caller.
+        unchecked: u64,
+    },
 }
 
 /// Interrupts the work on a connection when it goes beyond a bound.
@@ -73,7 +81,39 @@ impl Bound {
                 }
                 None => true,
             },
-            Self::Until { env, deadline, asked } => asked.strong_count() == 0 || env.instant() >= *deadline,
+            Self::Until { env, deadline, asked, unchecked } => {
+                *unchecked = unchecked.saturating_add(steps);
+                // No steps: the caller asks whether to go on.
+                if steps > 0 && *unchecked < UNCHECKED {
+                    return false;
+                }
+                *unchecked = 0;
+                asked.strong_count() == 0 || env.instant() >= *deadline
+            }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn long_work_ends_soon_after_deadline_or_caller() {
+        let (env, asking) = (Env::system(), Arc::new(()));
+        let until = |deadline: Instant| {
+            let (env, asked) = (env.clone(), Arc::downgrade(&asking));
+            Bound::Until { env, deadline, asked, unchecked: 0 }
+        };
+        let rows = |bound: &mut Bound| (1..=UNCHECKED).find(|_| bound.is_over(1));
+        let (now, later) = (env.instant(), env.instant() + Duration::from_secs(3600));
+        assert!(until(now).is_over(0) && until(now).is_over(UNCHECKED), "at once");
+        assert_eq!([now, later].map(|deadline| rows(&mut until(deadline))), [Some(UNCHECKED), None]);
+        let mut left = until(later);
+        assert_eq!(rows(&mut left), None);
+        drop(asking);
+        assert_eq!(rows(&mut left), Some(UNCHECKED));
     }
 }

@@ -217,7 +217,7 @@ impl SqliteFs {
         let span = Span::current();
         let job = move || {
             let _entered = span.enter();
-            let bound = Bound::Until { env, deadline, asked };
+            let bound = Bound::Until { env, deadline, asked, unchecked: 0 };
             let outcome = fs.inner.pool.read_within(bound, |conn, patience| {
                 // It may have waited in line: past its deadline or without a caller it does not even begin.
                 patience.spend_on(0)?;
