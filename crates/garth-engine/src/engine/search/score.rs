@@ -188,9 +188,11 @@ pub(super) fn near_words(question: &Question) -> Vec<NearWord> {
     let mut near: Vec<NearWord> = Vec::new();
     let mut places: HashMap<String, usize> = HashMap::new();
     let mut known = HashSet::new();
-    let terms = terms.filter(|(_, term)| known.insert(term.word.as_str()));
-    for (number, term) in terms.take(EXPANDED) {
-        for (word, cosine) in nearest(&term.word, NEAREST, LEAST) {
+    let terms = terms.filter(|(_, term)| known.insert(term.word.as_str())).take(EXPANDED);
+    let (numbers, words): (Vec<usize>, Vec<&str>) =
+        terms.map(|(number, term)| (number, term.word.as_str())).unzip();
+    for (number, nearest) in numbers.into_iter().zip(nearest(&words, NEAREST, LEAST)) {
+        for (word, cosine) in nearest {
             for token in of_word(word).into_iter().filter(|token| !own.contains(token.as_str())) {
                 let place = *places.entry(token.clone()).or_insert_with(|| {
                     near.push(NearWord { token, terms: 0, cosine: 0.0 });

@@ -1,4 +1,4 @@
-//! Words near in meaning to a word of a question: looked up as well, they find passages in other words.
+//! Words near in meaning to words of a question: looked up as well, they find passages in other words.
 
 use std::sync::LazyLock;
 
@@ -10,6 +10,9 @@ use super::vectors::{Row, products};
 const SHORTEST: usize = 3;
 /// Largest number of a compared vector.
 const SCALE: f32 = 127.0;
+/// Words that are compared with the table at once. The products of this many, 16 bytes for each word of the
+/// table, fit in a cache.
+const TOGETHER: usize = 4;
 static WORDS: LazyLock<Words> = LazyLock::new(Words::new);
 
 /// English words of the vocabulary.
@@ -63,27 +66,65 @@ fn length(vector: &[f32; DIMENSIONS]) -> f32 {
     vector.iter().map(|x| x * x).sum::<f32>().sqrt()
 }
 
-/// Returns up to `most` words whose cosine with `word` is at least `least`, nearest first. Other forms of the
-/// word are among them, the word itself is not.
-pub fn nearest(word: &str, most: usize, least: f32) -> Vec<(&'static str, f32)> {
-    let all = &*WORDS;
-    let mut own = Vec::new();
-    tokens(word, &mut own);
-    let Some(vector) = sum(&own, &all.mean) else { return Vec::new() };
-    // As small integers, like the vectors of the table: processors multiply many of them at once.
-    let largest = vector.iter().fold(0.0_f32, |largest, x| largest.max(x.abs()));
-    let small = vector.map(|x| (x / largest * SCALE).round());
-    let length = length(&small);
-    if !(largest > 0.0 && length > 0.0) {
-        return Vec::new();
+/// A word whose nearest ones are looked for.
+struct Asked {
+    /// Numbers of its tokens.
+    tokens: Vec<u32>,
+    /// Its vector less the mean, as small integers.
+    small: [i16; DIMENSIONS],
+    /// Length of `small`.
+    length: f32,
+    /// Product of `small` with the mean.
+    common: f32,
+}
+
+impl Asked {
+    /// Returns a word with its vector; `None` if it has none.
+    fn new(word: &str, mean: &[f32; DIMENSIONS]) -> Option<Self> {
+        let mut own = Vec::new();
+        tokens(word, &mut own);
+        let vector = sum(&own, mean)?;
+        // As small integers, like the vectors of the table: processors multiply many of them at once.
+        let largest = vector.iter().fold(0.0_f32, |largest, x| largest.max(x.abs()));
+        let small = vector.map(|x| (x / largest * SCALE).round());
+        let length = length(&small);
+        let common: f32 = small.iter().zip(mean).map(|(a, b)| a * b).sum();
+        let has_direction = largest > 0.0 && length > 0.0;
+        has_direction.then(|| Self { tokens: own, small: small.map(|x| x as i16), length, common })
     }
+}
+
+/// Returns for each of `words` up to `most` words whose cosine with it is at least `least`, nearest first.
+/// Other forms of the word are among them, the word itself is not.
+pub fn nearest(words: &[&str], most: usize, least: f32) -> Vec<Vec<(&'static str, f32)>> {
+    let all = &*WORDS;
+    let mut near = vec![Vec::new(); words.len()];
+    let asked = words.iter().enumerate();
+    let asked: Vec<(usize, Asked)> =
+        asked.filter_map(|(place, word)| Some((place, Asked::new(word, &all.mean)?))).collect();
+    // The table is larger than most caches, so it is read once for several words.
+    for together in asked.chunks(TOGETHER) {
+        let vectors: Vec<[i16; DIMENSIONS]> = together.iter().map(|(_, asked)| asked.small).collect();
+        let products = products(&vectors, all.words.iter().map(|word| word.row));
+        for (number, (place, asked)) in together.iter().enumerate() {
+            let of_word = products.iter().skip(number).step_by(together.len());
+            near[*place] = nearest_of(asked, of_word, most, least);
+        }
+    }
+    near
+}
+
+/// Returns the nearest words to one. `products` has that of its vector with the vector of each word.
+fn nearest_of<'a>(
+    asked: &Asked,
+    products: impl Iterator<Item = &'a i32>,
+    most: usize,
+    least: f32,
+) -> Vec<(&'static str, f32)> {
     // The product with a centered vector is that with the vector, less that with the mean.
-    let common: f32 = small.iter().zip(&all.mean).map(|(a, b)| a * b).sum();
-    let small = small.map(|x| x as i16);
-    let products = products(&small, all.words.iter().map(|word| word.row));
-    let near = all.words.iter().zip(products).filter_map(|(other, product)| {
-        let cosine = (product as f32 - common) * other.scale / length;
-        (cosine >= least && own[..] != [other.token]).then_some((other.word, cosine))
+    let near = WORDS.words.iter().zip(products).filter_map(|(other, product)| {
+        let cosine = (*product as f32 - asked.common) * other.scale / asked.length;
+        (cosine >= least && asked.tokens[..] != [other.token]).then_some((other.word, cosine))
     });
     let mut near: Vec<(&str, f32)> = near.collect();
     // Words come in the order of the vocabulary, which decides among equals.

@@ -150,15 +150,32 @@ fn rare_tokens_weigh_more() {
     assert_eq!(again.of(twice[0]), Some(weight("the")));
 }
 
+/// Returns the nearest words to one.
+fn nearest_to(word: &str, most: usize, least: f32) -> Vec<(&'static str, f32)> {
+    nearest(&[word], most, least).pop().unwrap()
+}
+
 #[test]
 fn words_near_in_meaning_come_nearest_first() {
-    let near = nearest("physician", 20, 0.4);
+    let near = nearest_to("physician", 20, 0.4);
     let words: Vec<&str> = near.iter().map(|(word, _)| *word).collect();
     assert!(words.contains(&"doctor") && !words.contains(&"physician"), "{words:?}");
     assert!(near.is_sorted_by(|a, b| a.1 >= b.1) && near.iter().all(|(_, cosine)| *cosine >= 0.4));
-    assert_eq!(nearest("physician", 3, 0.4), near[..3]);
-    assert_eq!(nearest("", 20, 0.0), []);
-    assert_eq!(nearest("\u{1f600}", 20, 0.0), []);
+    assert_eq!(nearest_to("physician", 3, 0.4), near[..3]);
+    assert_eq!(nearest_to("", 20, 0.0), []);
+    assert_eq!(nearest_to("\u{1f600}", 20, 0.0), []);
+}
+
+#[test]
+fn nearest_words_do_not_depend_on_other_words() {
+    // More than are compared at once, and some without a vector.
+    let words =
+        ["physician", "", "coffee", "harbour", "\u{1f600}", "train", "garden", "winter", "", "boiler"];
+    let together = nearest(&words, 40, 0.3);
+    let alone: Vec<_> = words.iter().map(|word| nearest_to(word, 40, 0.3)).collect();
+    assert_eq!(together, alone);
+    assert_eq!(together.iter().filter(|near| near.is_empty()).count(), 3);
+    assert_eq!(nearest(&[], 40, 0.3), Vec::<Vec<(&str, f32)>>::new());
 }
 
 /// Returns the share of passages that contain a word of the question.

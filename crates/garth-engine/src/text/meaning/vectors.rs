@@ -30,21 +30,29 @@ fn add_all<'a>(rows: impl Iterator<Item = (&'a Row, i16)>) -> [i32; DIMENSIONS] 
     sums
 }
 
-/// Returns the product of a vector, whose numbers are at most 127, with each of `rows`.
+/// Returns the products of each of `rows` with all of `vectors`, whose numbers are at most 127: those of the
+/// first row, in the order of the vectors, then those of the next one.
 pub(super) fn products<'a>(
-    vector: &[i16; DIMENSIONS],
+    vectors: &[[i16; DIMENSIONS]],
     rows: impl ExactSizeIterator<Item = &'a Row>,
 ) -> Vec<i32> {
-    dispatch!(*LEVEL, _simd => multiply_all(vector, rows))
+    dispatch!(*LEVEL, _simd => multiply_all(vectors, rows))
 }
 
 #[inline(always)]
-fn multiply_all<'a>(vector: &[i16; DIMENSIONS], rows: impl ExactSizeIterator<Item = &'a Row>) -> Vec<i32> {
-    let mut products = Vec::with_capacity(rows.len());
+fn multiply_all<'a>(vectors: &[[i16; DIMENSIONS]], rows: impl ExactSizeIterator<Item = &'a Row>) -> Vec<i32> {
+    let mut products = Vec::with_capacity(rows.len() * vectors.len());
     for row in rows {
-        // 128 products of two bytes fit in 32 bits.
-        let each = vector.iter().zip(row).map(|(a, b)| i32::from(*a) * i32::from(i16::from(b.cast_signed())));
-        products.push(each.fold(0_i32, i32::wrapping_add));
+        // Widened once for all vectors.
+        let mut wide = [0_i16; DIMENSIONS];
+        for (wide, byte) in wide.iter_mut().zip(row) {
+            *wide = i16::from(byte.cast_signed());
+        }
+        for vector in vectors {
+            // 128 products of two bytes fit in 32 bits.
+            let each = vector.iter().zip(&wide).map(|(a, b)| i32::from(*a) * i32::from(*b));
+            products.push(each.fold(0_i32, i32::wrapping_add));
+        }
     }
     products
 }
