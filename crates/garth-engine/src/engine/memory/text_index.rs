@@ -168,6 +168,11 @@ impl Lookups for TextIndex {
         Ok(self.having(form).into_iter().flatten().rev().copied().take(most).collect())
     }
 
+    fn few_with(&self, form: &WordForm, most: usize, step: Step<'_, Error>) -> Result<Option<Vec<i64>>> {
+        let ids = self.newest(form, most, step)?;
+        Ok((ids.len() < most).then_some(ids))
+    }
+
     fn among(&self, form: &WordForm, ids: &[i64], _step: Step<'_, Error>) -> Result<Vec<i64>> {
         let Some(having) = self.having(form) else { return Ok(Vec::new()) };
         Ok(ids.iter().copied().filter(|id| having.contains(id)).collect())

@@ -44,6 +44,14 @@ pub(crate) trait Lookups {
         step: Step<'_, Self::Error>,
     ) -> Result<Vec<i64>, Self::Error>;
 
+    /// Returns all passages that contain a form, newest first; `None` if they are `most` or more.
+    fn few_with(
+        &self,
+        form: &WordForm,
+        most: usize,
+        step: Step<'_, Self::Error>,
+    ) -> Result<Option<Vec<i64>>, Self::Error>;
+
     /// Returns those of `ids`, newest first, that contain a form.
     fn among(
         &self,
@@ -118,6 +126,12 @@ impl<'a, L: Lookups, J: Judge<Error = L::Error>> Local<'a, L, J> {
         Ok(Newest { complete: ids.len() < most, ids })
     }
 
+    /// Returns the passages that contain a form; none of them if they are `most` or more.
+    fn few_with(&mut self, form: &WordForm, most: usize) -> Result<Newest, L::Error> {
+        let found = self.lookups.few_with(form, most, &mut || self.judge.step())?;
+        Ok(found.map_or_else(Newest::default, |ids| Newest { ids, complete: true }))
+    }
+
     fn newest_of(&mut self, forms: &[WordForm], most: usize) -> Result<Vec<Newest>, L::Error> {
         forms.iter().map(|form| self.newest(form, most)).collect()
     }
@@ -154,7 +168,7 @@ impl<'a, L: Lookups, J: Judge<Error = L::Error>> Local<'a, L, J> {
         for form in &asked.near {
             near.push(match &reach {
                 Some(ids) => Newest { ids: self.among(form, ids)?, complete: true },
-                None => self.newest(form, asked.near_most)?,
+                None => self.few_with(form, asked.near_most)?,
             });
         }
         Ok(Started { totals: self.lookups.totals(), reach, words, near })

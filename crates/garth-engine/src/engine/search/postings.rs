@@ -62,6 +62,9 @@ pub trait Postings {
     /// Asks for the newest passages of words: [`most`](WordLimits::most) of each form, and
     /// [`near_most`](Start::near_most) of each word near in meaning.
     ///
+    /// Of a word near in meaning that as many passages contain as its limit or more, the engine may return
+    /// none, as not complete: such a word does not count.
+    ///
     /// If one of the words has passages, and each of its forms fewer than its [`probe`](WordLimits::probe),
     /// the engine may return only `probe` passages for each form of all words. If it returns the
     /// [`reach`](Started::reach), it may leave out passages that are not in it.
@@ -141,7 +144,7 @@ pub struct Started {
     /// Passages of each form of each word. They are complete if they are fewer than the limit, or all of
     /// those in reach that contain the form.
     pub words: Vec<Vec<Newest>>,
-    /// Passages of each word near in meaning.
+    /// Passages of each word near in meaning. Only those that are complete count.
     pub near: Vec<Newest>,
 }
 

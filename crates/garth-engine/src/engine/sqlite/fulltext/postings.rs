@@ -7,6 +7,7 @@ use crate::engine::search::{ENDINGS, Passage, ROWS, Totals, Vocabulary, WordForm
 use crate::engine::sqlite::fulltext::background::varint;
 use crate::engine::sqlite::fulltext::passages::{COLUMNS, old_until, passage};
 use crate::sqlite::{DbError, DbResult, one};
+use crate::text::meaning::share_in_english;
 use crate::text::question::Term;
 use crate::text::token::is_level;
 
@@ -46,6 +47,16 @@ impl<'a> Index<'a> {
         }
         Ok(Self { conn, totals: Totals { passages, newest: newest.unwrap_or(0) }, old })
     }
+
+    /// Returns true if `least` passages or more contain a form.
+    fn are_at_least(&self, form: &WordForm, least: usize, step: Step<'_, DbError>) -> DbResult<bool> {
+        step()?;
+        let name = table_of(form.vocabulary);
+        // Newest first, as in `newest`: older rows are more often of deleted passages, and cost time as well.
+        let sql = format!("SELECT 1 FROM {name} WHERE {name} MATCH ?1 ORDER BY rowid DESC LIMIT 1 OFFSET ?2");
+        let before = least.saturating_sub(1);
+        Ok(one(self.conn, &sql, params![quoted(&form.word), before], |_| Ok(()))?.is_some())
+    }
 }
 
 impl Lookups for Index<'_> {
@@ -64,6 +75,17 @@ impl Lookups for Index<'_> {
         let sql = format!("SELECT rowid FROM {name} WHERE {name} MATCH ?1 ORDER BY rowid DESC LIMIT ?2");
         let mut statement = self.conn.prepare_cached(&sql)?;
         ids(statement.query(params![quoted(&form.word), most])?, step)
+    }
+
+    /// Of a word that is everyday English, first asks whether it is in too many passages. SQLite skips rows
+    /// in less time than it returns them.
+    fn few_with(&self, form: &WordForm, most: usize, step: Step<'_, DbError>) -> DbResult<Option<Vec<i64>>> {
+        let expected = share_in_english(&form.word).unwrap_or(0.0) * self.totals.passages as f64;
+        if expected >= most as f64 && self.are_at_least(form, most, step)? {
+            return Ok(None);
+        }
+        let ids = self.newest(form, most, step)?;
+        Ok((ids.len() < most).then_some(ids))
     }
 
     /// Walks through the matches where they are close to each other, and looks up the next one where they are

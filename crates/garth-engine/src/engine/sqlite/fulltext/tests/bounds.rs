@@ -1,9 +1,10 @@
 //! Bounds on the rows that a search reads, and on the files and passages that it judges.
 
 use super::{Counting, crowd};
-use crate::engine::search::SearchParams;
-use crate::engine::search::local::Local;
+use crate::engine::search::local::{Local, Lookups};
+use crate::engine::search::{SearchParams, WordForm};
 use crate::engine::sqlite::fulltext::postings;
+use crate::sqlite::DbError;
 use crate::text::Question;
 
 #[test]
@@ -63,6 +64,31 @@ fn meaning_reads_text_of_few_passages() {
         judge.rows
     });
     assert!(large <= small + 100, "{large} rows instead of {small}");
+}
+
+#[test]
+fn everyday_word_in_many_passages_costs_one_row() {
+    let index = crowd(2_000, "' || iif(id % 100 = 0, ' the', '') || '");
+    let lookups = postings::Index::new(&index.conn).unwrap();
+    let everyday = WordForm::plain("the".to_owned());
+    let few = |most: usize| {
+        let mut rows = 0;
+        let mut step = || {
+            rows += 1;
+            Ok::<(), DbError>(())
+        };
+        let found = lookups.few_with(&everyday, most, &mut step).unwrap();
+        (found, rows)
+    };
+    for most in [1, 10, 19, 20] {
+        assert_eq!(few(most), (None, 1), "{most}");
+    }
+    let all: Vec<i64> = (1..=20).rev().map(|id| 100 * id).collect();
+    for most in [21, 128, 2_000] {
+        let (found, rows) = few(most);
+        assert!(rows <= all.len() + 1, "{rows} rows for {most}");
+        assert_eq!(found.as_ref(), Some(&all), "{most}");
+    }
 }
 
 #[test]

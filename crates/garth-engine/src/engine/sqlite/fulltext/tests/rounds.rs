@@ -23,6 +23,27 @@ struct Distant<P> {
     returns_all: bool,
 }
 
+impl<P: Postings<Error = DbError>> Distant<P> {
+    /// Returns the passages of each word as if it were asked for alone, so that no other one decides how many
+    /// it has.
+    fn start_of_each(&mut self, asked: &Start) -> Result<Started, DbError> {
+        let found = self.index.start(asked).now_or_never().unwrap()?;
+        let mut alone = |forms: &[WordForm], most: usize| {
+            let (words, limits) = (vec![forms.to_vec()], vec![WordLimits { probe: most, most }]);
+            let asked = Start { words, limits, near: Vec::new(), near_most: 1, reach: None };
+            let found = self.index.start(&asked).now_or_never().unwrap()?;
+            Ok::<Vec<Newest>, DbError>(found.words.concat())
+        };
+        let words = asked.words.iter().zip(&asked.limits);
+        let words = words.map(|(forms, limits)| alone(forms, limits.most)).collect::<Result<_, _>>()?;
+        let mut near = Vec::new();
+        for form in &asked.near {
+            near.extend(alone(std::slice::from_ref(form), asked.near_most)?);
+        }
+        Ok(Started { words, near, ..found })
+    }
+}
+
 impl<P: Postings<Error = DbError>> Postings for Distant<P> {
     type Error = DbError;
     type File = P::File;
@@ -39,14 +60,7 @@ impl<P: Postings<Error = DbError>> Postings for Distant<P> {
         self.rounds += 1;
         let answer = match self.returns_all {
             false => self.index.start(asked).now_or_never().unwrap(),
-            true => {
-                // Each word is asked for alone, so that no other one decides how many passages it has.
-                let reach = self.index.start(asked).now_or_never().unwrap().map(|found| found.reach);
-                let limits = asked.limits.iter().map(|word| WordLimits { probe: word.most, ..*word });
-                let alone = Start { limits: limits.collect(), reach: None, ..asked.clone() };
-                let found = self.index.start(&alone).now_or_never().unwrap();
-                found.and_then(|found| Ok(Started { reach: reach?, ..found }))
-            }
+            true => self.start_of_each(asked),
         };
         std::future::ready(answer)
     }
