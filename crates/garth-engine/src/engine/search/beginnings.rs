@@ -42,7 +42,7 @@ pub(super) async fn beginnings<P: Postings>(
 /// Returns the texts that the query may show, one for each passage; none if its scope is not small.
 async fn texts_in_reach<P: Postings>(postings: &mut P) -> Result<Vec<String>, P::Error> {
     let (words, limits, near) = (Vec::new(), Vec::new(), Vec::new());
-    let asked = Start { words, limits, near, near_most: 1, reach: Some(SMALL_SCOPE) };
+    let asked = Start { words, limits, asking: 0, near, near_most: 1, reach: Some(SMALL_SCOPE) };
     let ids = postings.start(&asked).await?.reach.unwrap_or_default();
     if ids.is_empty() {
         return Ok(Vec::new());

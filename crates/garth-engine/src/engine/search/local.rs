@@ -140,19 +140,51 @@ impl<'a, L: Lookups, J: Judge<Error = L::Error>> Local<'a, L, J> {
         self.lookups.among(form, ids, &mut || self.judge.step())
     }
 
-    fn start_now(&mut self, asked: &Start) -> Result<Started, L::Error> {
+    /// Returns the newest passages of each word. Those of plain forms are read first: a passage with another
+    /// form, which stands for the frequency of the word, has the plain one as well.
+    fn words(&mut self, asked: &Start) -> Result<Vec<Vec<Newest>>, L::Error> {
         let mut words = Vec::with_capacity(asked.words.len());
         for (forms, limits) in asked.words.iter().zip(&asked.limits) {
-            words.push(self.newest_of(forms, limits.probe)?);
+            let mut found = vec![Newest::default(); forms.len()];
+            for (form, found) in forms.iter().zip(&mut found).filter(|(form, _)| form.is_plain()) {
+                *found = self.newest(form, limits.probe)?;
+            }
+            words.push(found);
         }
-        // Without a rare word the candidates are the newest matches of all words, so more of them are read.
-        if !words.iter().any(|word| is_rare(word)) {
-            for ((forms, limits), found) in asked.words.iter().zip(&asked.limits).zip(&mut words) {
-                if limits.most > limits.probe && !is_complete(found) {
-                    *found = self.newest_of(forms, limits.most)?;
+        let is_rare =
+            |(forms, found): (&Vec<WordForm>, &Vec<Newest>)| is_known(forms, found) && has_any(found);
+        let rare: Vec<bool> = asked.words.iter().zip(&words).map(is_rare).collect();
+        let has_rare = rare.contains(&true);
+        let asks = |place: usize| asked.asking >> place & 1 == 1;
+        let asks_rare = rare.iter().enumerate().any(|(place, is_rare)| *is_rare && asks(place));
+        let each = asked.words.iter().zip(&asked.limits).zip(&mut words);
+        for (place, ((forms, limits), found)) in each.enumerate() {
+            if is_known(forms, found) {
+                // Other forms of a word that no passage contains need no lookup.
+                if !has_any(found) {
+                    found.iter_mut().for_each(|form| form.complete = true);
+                    continue;
                 }
+            } else if has_rare {
+                // The search looks the word up beside the rare ones. These rows only tell how many there are.
+                if !asks(place) || asks_rare {
+                    continue;
+                }
+            } else if limits.most > limits.probe {
+                // Without a rare word the candidates are the newest matches of all words, so more of them are
+                // read.
+                *found = self.newest_of(forms, limits.most)?;
+                continue;
+            }
+            for (form, found) in forms.iter().zip(found).filter(|(form, _)| !form.is_plain()) {
+                *found = self.newest(form, limits.probe)?;
             }
         }
+        Ok(words)
+    }
+
+    fn start_now(&mut self, asked: &Start) -> Result<Started, L::Error> {
+        let mut words = self.words(asked)?;
         let reach = match asked.reach {
             Some(bound) => self.reach(bound)?,
             None => None,
@@ -343,11 +375,12 @@ pub(crate) fn search_files<F: Files, L: Lookups<Error = F::Error>>(
     Ok(SearchAnswer { hits: filter.hits(found.found)?, more: found.more, missing })
 }
 
-/// Returns true if some passages contain a word, and all of them are known.
-fn is_rare(word: &[Newest]) -> bool {
-    is_complete(word) && word.iter().any(|form| !form.ids.is_empty())
+/// Returns true if all passages with a plain form of a word are known.
+fn is_known(forms: &[WordForm], found: &[Newest]) -> bool {
+    forms.iter().zip(found).all(|(form, found)| found.complete || !form.is_plain())
 }
 
-fn is_complete(word: &[Newest]) -> bool {
-    word.iter().all(|form| form.complete)
+/// Returns true if some passage contains a word.
+fn has_any(found: &[Newest]) -> bool {
+    found.iter().any(|form| !form.ids.is_empty())
 }

@@ -66,7 +66,9 @@ pub trait Postings {
     /// none, as not complete: such a word does not count.
     ///
     /// If one of the words has passages, and each of its forms fewer than its [`probe`](WordLimits::probe),
-    /// the engine may return only `probe` passages for each form of all words. If it returns the
+    /// the engine may return only `probe` passages for each form of all words. It may then also return none,
+    /// as not complete, of the forms of a more frequent word that are not [plain](WordForm::is_plain), unless
+    /// that word is [`asking`](Start::asking) and no word with fewer passages is. If it returns the
     /// [`reach`](Started::reach), it may leave out passages that are not in it.
     fn start(&mut self, asked: &Start) -> impl Future<Output = Result<Started, Self::Error>> + Send;
 
@@ -107,6 +109,8 @@ pub struct Start {
     pub words: Vec<Vec<WordForm>>,
     /// Limits of each word.
     pub limits: Vec<WordLimits>,
+    /// Words that ask: one bit for each.
+    pub asking: u128,
     /// Words near in meaning.
     pub near: Vec<WordForm>,
     /// Limit on the passages of each word near in meaning.

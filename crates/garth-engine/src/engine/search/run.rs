@@ -167,7 +167,7 @@ impl<'a, P: Postings> Search<'a, P> {
         let near_most = (NEAR_ROWS / near.len().max(1)).max(NEAR_LEAST);
         let near_forms = near.iter().map(|word| WordForm::plain(word.token.clone())).collect();
         let reach = asked.meaning.then_some(SMALL_SCOPE);
-        let asked = Start { words, limits, near: near_forms, near_most, reach };
+        let asked = Start { words, limits, asking, near: near_forms, near_most, reach };
         let mut found = postings.start(&asked).await?;
         if found.reach.is_none() {
             asked.cut(&mut found);

@@ -19,6 +19,23 @@ fn rare_word_limits_rows_of_frequent_words() {
 }
 
 #[test]
+fn frequency_of_frequent_word_is_read_beside_rare_one() {
+    let rows = |words: &str, question: &str| {
+        let index = crowd(6_000, words);
+        let mut judge = Counting { per_file: 20, alone: true, ..Counting::default() };
+        assert!(!index.ask(question, &mut judge).found.is_empty());
+        judge.rows
+    };
+    let (plain, often) = ("heron", "heron heron^2 heron^3");
+    let [once, more] = [plain, often].map(|words| rows(words, "rare heron"));
+    assert!(more <= once + 100, "{more} rows instead of {once}");
+    // Here the newest passages of the frequent word are candidates.
+    let question = "The rare boat sank twice yesterday. Where is the heron?";
+    let [once, more] = [plain, often].map(|words| rows(words, question));
+    assert!(more > once + 1_000, "{more} rows, {once} without frequencies");
+}
+
+#[test]
 fn words_of_a_question_read_most_rows() {
     // An eighth of the passages contains each word, and the second one all of them.
     let word = |word: &str, rest: u64| format!("' || iif(id % 8 = {rest} OR id = 2, ' {word}', '') || '");
