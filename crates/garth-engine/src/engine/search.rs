@@ -6,8 +6,8 @@
 //! another machine can answer each round with few statements. The result does not depend on how it does so.
 //!
 //! - `postings`: the trait, with the questions and answers of each round;
-//! - `run`, `beginnings`, `forms`, `matches`, `parts`, `score`, `around`, `names`: the search itself, without
-//!   I/O;
+//! - `run`, `beginnings`, `forms`, `matches`, `parts`, `score`, `around`, `names`, `numbers`: the search
+//!   itself, without I/O;
 //! - `judge`, `filter`, `withheld`: the files and passages that a query may show, read through [`Files`];
 //! - `hits`: the content of hits, which is read after the rounds;
 //! - `local`: [`Postings`] for an engine that reads one row after the other;
@@ -27,6 +27,7 @@ pub(crate) mod judge;
 pub(crate) mod local;
 mod matches;
 mod names;
+mod numbers;
 mod parts;
 mod passage;
 mod postings;

@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 
 use super::names::{Named, NamedFile, terms_of};
+use super::numbers::NumberMap;
 use super::passage::Passage;
 use super::postings::JudgedFiles;
 use crate::model::Ino;
@@ -100,7 +101,7 @@ fn named<F: NamedFile>(
 ) -> Vec<NameTerms> {
     // Many files share a directory.
     let mut known: HashMap<&str, u128> = HashMap::new();
-    let mut of_files: HashMap<Ino, NameTerms> = HashMap::new();
+    let mut of_files: NumberMap<Ino, NameTerms> = NumberMap::default();
     let mut all = Vec::with_capacity(passages.len());
     for it in passages {
         let ino = it.ino;

@@ -1,7 +1,6 @@
 //! Rounds of a search on an index of this machine, which is read one row after the other. A row costs so
 //! little here that each lookup first sees what those before it have found.
 
-use std::collections::HashSet;
 use std::future::{Future, ready};
 
 use futures::FutureExt;
@@ -10,6 +9,7 @@ use super::files::{Files, FoundFile};
 use super::filter::QueryFilter;
 use super::forms::{Newest, Totals, WordForm};
 use super::judge::{Judge, Shown};
+use super::numbers::NumberSet;
 use super::passage::Passage;
 use super::postings::{
     Candidates, FEW, JudgedFiles, Narrow, Narrowed, Place, Postings, ScopeBound, Start, Started,
@@ -278,7 +278,7 @@ impl<'a, L: Lookups, J: Judge<Error = L::Error>> Local<'a, L, J> {
         files: &mut JudgedFiles<J::File>,
     ) -> Result<Candidates, L::Error> {
         let mut found = Candidates::default();
-        let (mut passages, mut new, mut seen) = (Vec::new(), Vec::new(), HashSet::new());
+        let (mut passages, mut new, mut seen) = (Vec::new(), Vec::new(), NumberSet::default());
         // A row of the index of format 2 may belong to a passage that was deleted.
         for passage in self.lookups.passages(ids, &mut || self.judge.step())? {
             let ino = passage.ino;

@@ -3,10 +3,9 @@
 //! Parts have words in common, and there are many of them in a long question. So what does not depend on a
 //! part is computed once for all.
 
-use std::collections::HashMap;
-
 use super::around::Around;
 use super::matches::TermMatches;
+use super::numbers::NumberMap;
 use super::passage::Passage;
 use super::score::{Ranked, add_cosines, saturated, terms_of_others};
 use crate::text::meaning::{Embedding, Weights, tokens};
@@ -122,7 +121,7 @@ impl<'a> ByPart<'a> {
 fn gains(shown: &[Ranked], wanted: &[TermMatches], near: &[TermMatches]) -> Vec<Vec<(usize, f64)>> {
     let words: f64 = shown.iter().map(|it| it.length).sum();
     let average = words / shown.len().max(1) as f64;
-    let places: HashMap<i64, usize> = shown.iter().map(|it| it.passage.id).zip(0..).collect();
+    let places: NumberMap<i64, usize> = shown.iter().map(|it| it.passage.id).zip(0..).collect();
     let of_term = |(number, term): (usize, &TermMatches)| {
         let rows = term.matches.rows.iter();
         let gains = rows.filter_map(|(id, often)| {

@@ -18,12 +18,12 @@
 //! not needed. An engine for which this would take another statement returns all. The search drops the part
 //! in question, so the hits are the same.
 
-use std::collections::HashMap;
 use std::future::Future;
 
 use super::forms::{Newest, Totals, WordForm};
 use super::judge::Shown;
 use super::names::NamedFile;
+use super::numbers::NumberMap;
 use super::passage::Passage;
 use crate::error::Error;
 use crate::model::Ino;
@@ -221,14 +221,14 @@ pub struct Candidates {
 /// Files that a search has judged, each once.
 #[derive(Clone, Debug)]
 pub struct JudgedFiles<F> {
-    files: HashMap<Ino, Option<F>>,
+    files: NumberMap<Ino, Option<F>>,
     most: usize,
 }
 
 impl<F> JudgedFiles<F> {
     /// Returns no files, with room for `most`.
     pub fn new(most: usize) -> Self {
-        Self { files: HashMap::new(), most }
+        Self { files: NumberMap::default(), most }
     }
 
     /// Returns true if a file was judged.

@@ -13,6 +13,7 @@ use super::forms::{Newest, Totals, WordForm, exactly};
 use super::judge::Shown;
 use super::matches::{Matches, TermMatches, rows_of};
 use super::names::add_titles;
+use super::numbers::NumberMap;
 use super::parts::{ByPart, weight_of};
 use super::passage::Passage;
 use super::postings::{
@@ -151,7 +152,7 @@ struct Search<'a, P: Postings> {
     /// Files that were judged.
     files: JudgedFiles<P::File>,
     /// Number of passages that may still be returned of each file, if it is not the limit.
-    left: HashMap<Ino, usize>,
+    left: NumberMap<Ino, usize>,
     /// True if some matches are not examined.
     partial: bool,
 }
@@ -195,7 +196,7 @@ impl<'a, P: Postings> Search<'a, P> {
         });
         let near = near.collect();
         let compares_all = reach.is_some();
-        let (files, left) = (JudgedFiles::new(JUDGED), HashMap::new());
+        let (files, left) = (JudgedFiles::new(JUDGED), NumberMap::default());
         Ok(Self { postings, totals, wanted, asking, near, reach, compares_all, files, left, partial: false })
     }
 
@@ -369,7 +370,7 @@ impl<'a, P: Postings> Search<'a, P> {
     /// Computes the weights of all words, where those of the question count `by`. `hidden` has the passages
     /// that may not be shown, which do not count: otherwise scores would tell of them.
     fn weigh(&mut self, hidden: &[Hidden], by: f64) {
-        let hidden: HashMap<i64, u128> = hidden.iter().map(|it| (it.id, it.terms)).collect();
+        let hidden: NumberMap<i64, u128> = hidden.iter().map(|it| (it.id, it.terms)).collect();
         let (passages, words) = (self.totals.all(), self.wanted.len());
         for (place, term) in self.wanted.iter_mut().chain(&mut self.near).enumerate() {
             let mut shown = term.matches.passages;
@@ -386,8 +387,10 @@ impl<'a, P: Postings> Search<'a, P> {
 
     /// Returns all passages that contain a term, in no order.
     fn candidates(&self, parts: &[Part]) -> Vec<Candidate> {
-        let mut candidates: HashMap<i64, Candidate> = HashMap::new();
-        for (place, term) in self.wanted.iter().chain(&self.near).enumerate() {
+        let terms = || self.wanted.iter().chain(&self.near);
+        let mut candidates: NumberMap<i64, Candidate> = NumberMap::default();
+        candidates.reserve(terms().map(|term| term.matches.rows.len()).max().unwrap_or(0));
+        for (place, term) in terms().enumerate() {
             for (id, often) in &term.matches.rows {
                 let candidate = candidates.entry(*id).or_insert_with(|| Candidate::new(*id));
                 if place < self.wanted.len() {
@@ -418,7 +421,7 @@ impl<'a, P: Postings> Search<'a, P> {
         let ids: Vec<i64> = best.iter().map(|candidate| candidate.id).collect();
         let found = self.postings.candidates(&ids, &mut self.files).await?;
         let mut judged = Judged { is_limited: found.is_limited, ..Judged::default() };
-        let terms: HashMap<i64, u128> = best.iter().map(|it| (it.id, it.terms)).collect();
+        let terms: NumberMap<i64, u128> = best.iter().map(|it| (it.id, it.terms)).collect();
         let of_words = self.terms_of_words();
         for (passage, shown) in found.passages {
             let (id, ino) = (passage.id, passage.ino);

@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::around::{Around, FILE_BESIDE, NAMED};
 use super::forms::WordForm;
+use super::numbers::NumberMap;
 use super::passage::Passage;
 use crate::model::Ino;
 use crate::text::meaning::{Embedding, nearest, share_in_english};
@@ -217,7 +218,7 @@ pub(super) fn add_cosines(
     around: Option<&Around>,
 ) {
     let cosines: Vec<f64> = texts.iter().map(|text| f64::from(text.cosine(asked))).collect();
-    let numbers: HashMap<usize, usize> = places.iter().copied().zip(0..).collect();
+    let numbers: NumberMap<usize, usize> = places.iter().copied().zip(0..).collect();
     let mut beside = vec![0.0_f64; places.len()];
     for pair in around.into_iter().flat_map(|around| &around.pairs) {
         if let (Some(first), Some(next)) = (numbers.get(&pair.first), numbers.get(&pair.next)) {
@@ -273,7 +274,7 @@ impl TermsOfOthers {
 
 /// Returns for each passage the terms around it.
 pub(super) fn terms_of_others(best: &[Ranked], around: &Around) -> Vec<TermsOfOthers> {
-    let mut files: HashMap<Ino, u128> = HashMap::new();
+    let mut files: NumberMap<Ino, u128> = NumberMap::default();
     for it in best {
         *files.entry(it.passage.ino).or_default() |= it.terms;
     }
