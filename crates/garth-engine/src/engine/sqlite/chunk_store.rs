@@ -185,6 +185,15 @@ impl Packs {
         })
     }
 
+    /// Returns `len` bytes of a chunk from `skip` on, checked.
+    pub(crate) fn part(&self, chunk: &StoredChunk<'_>, skip: u64, len: u64) -> DbResult<Bytes> {
+        let (skip, len) = (skip as usize, len as usize);
+        self.with_chunk(chunk, |data| {
+            let part = data.get(skip..skip + len).ok_or_else(|| damaged("is shorter than its extent"))?;
+            Ok(Bytes::copy_from_slice(part))
+        })
+    }
+
     /// Adds a reference to an intact chunk with this hash, or calls `insert` to write one, with a new id and
     /// the checksum to store. Returns its id.
     pub(crate) fn store(

@@ -23,6 +23,7 @@
 //! | `extents` | `extent` |
 //! | `chunks`, `chunk_refs`, `origins` | `chunk`, `chunk_refs`, `origin` |
 //! | `packs` | `pack`, `hole` |
+//! | `small_files` | `name`, `node`, `attribute`, `extent` and `chunk`, joined |
 //! | `staged` | `staged` |
 //! | `commit_log` | `log`, `log_more`; their columns `answer` and `changes` in files of their own |
 //! | `idempotency`, `snapshots`, `expiry` | `idempotency`, `snapshot`, `expiry` |
@@ -60,6 +61,7 @@ pub(crate) mod past_names;
 pub(crate) mod quotas;
 pub(crate) mod replaced;
 pub(crate) mod retention;
+pub(crate) mod small_files;
 pub(crate) mod snapshots;
 pub(crate) mod staged;
 

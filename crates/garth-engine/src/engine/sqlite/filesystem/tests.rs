@@ -9,6 +9,7 @@ use futures::executor::block_on;
 use tempfile::TempDir;
 
 use super::*;
+use crate::engine::sqlite::tables::small_files::SMALL;
 use crate::model::{Batch, ByteRange, FindQuery, Moment, Op, Page, Projection, SearchQuery};
 use crate::runtime::Limits;
 use crate::sqlite::patience::{BYTES_PER_STEP, FILE};
@@ -60,6 +61,71 @@ fn fetching_many_files_begins_as_long_read() {
     let items: Vec<_> = (0..FILES).map(|name| (of(name), ByteRange { offset: 0, length: 2048 })).collect();
     let steps = steps::here(|| block_on(fs.fetch_many(&items)).unwrap()).1;
     assert!((FILE * 3 / 4..=FILE * 5 / 4).contains(&(steps / FILES)), "{steps} steps");
+}
+
+#[test]
+fn fetch_returns_what_read_returns() {
+    let (_folder, fs) = account(1, Duration::from_secs(60));
+    let path = |name: &str| TreePath::parse(name).unwrap();
+    let text = |size: usize| b"0123456789".iter().copied().cycle().take(size).collect::<Vec<u8>>();
+    let small = usize::try_from(SMALL).unwrap();
+    let written = [
+        Op::write(path("/empty"), ""),
+        Op::write(path("/zeros"), ""),
+        Op::write(path("/small"), text(small)),
+        Op::write(path("/large"), text(small + 1)),
+        Op::write(path("/appended"), "data"),
+        Op::write(path("/holes"), "data"),
+        Op::write(path("/cut"), text(50_000)),
+        Op::write(path("/part"), ""),
+    ];
+    let changed = [
+        Op::truncate(path("/zeros"), 100),
+        Op::append(path("/appended"), "more"),
+        Op::patch(path("/holes"), 1000, "data"),
+        Op::truncate(path("/cut"), 10),
+        Op::copy_range(path("/small"), 105, 50, path("/part"), 0),
+    ];
+    block_on(fs.commit(Batch::new(written))).unwrap();
+    block_on(fs.commit(Batch::new(changed))).unwrap();
+    for name in ["/empty", "/zeros", "/small", "/large", "/appended", "/holes", "/cut", "/part"] {
+        let at = At::Path(path(name));
+        for (offset, length) in [(0, u64::MAX), (0, 4), (2, 5), (45, 1 << 20), (999, 3), (1 << 40, 1)] {
+            let range = ByteRange { offset, length };
+            let (entry, bytes) = block_on(fs.fetch(&at, range)).unwrap();
+            assert_eq!(bytes, block_on(fs.read(&at, range)).unwrap(), "{name} {offset} {length}");
+            assert_eq!(entry, block_on(fs.stat(&at)).unwrap(), "{name}");
+        }
+    }
+}
+
+#[test]
+fn fetch_of_a_small_file_takes_one_statement() {
+    let (_folder, fs) = account(1, Duration::from_secs(60));
+    let at = At::Path(TreePath::parse("/000000").unwrap());
+    let entry = block_on(fs.stat(&at)).unwrap();
+    // The first call prepares the statements.
+    let steps_of = |call: &dyn Fn()| {
+        call();
+        steps::here(call).1
+    };
+    let fetch = steps_of(&|| drop(block_on(fs.fetch(&at, ByteRange::ALL)).unwrap()));
+    let stat = steps_of(&|| drop(block_on(fs.stat(&at)).unwrap()));
+    let read = steps_of(&|| {
+        let read = |conn: &Connection| fs.view_on(conn, None)?.read(entry.ino.0, entry.size, ByteRange::ALL);
+        drop(fs.inner.pool.with(read).unwrap());
+    });
+    assert!(fetch < stat + read, "{fetch} steps, {stat} and {read} in two statements");
+}
+
+#[test]
+fn fetch_reports_damage_with_its_path() {
+    let (folder, fs) = account(1, Duration::from_secs(60));
+    let raw = Connection::open(folder.path().join(schema::DATABASE)).unwrap();
+    assert_eq!(raw.execute("UPDATE chunk SET data = zeroblob(len)", []).unwrap(), 1);
+    let path = TreePath::parse("/000000").unwrap();
+    let error = block_on(fs.fetch(&At::from(&path), ByteRange::ALL)).unwrap_err();
+    assert_eq!((error.kind(), error.path()), (ErrorKind::Corrupt, Some(&path)));
 }
 
 #[test]

@@ -15,6 +15,7 @@ use crate::engine::sqlite::query::gated_facts::{GatedFacts, Passing};
 use crate::engine::sqlite::schema::SUBJECT;
 use crate::engine::sqlite::tables::name_pages::{self, Each, NameRange, PageRow};
 use crate::engine::sqlite::tables::names_of_node::{self, CommitSpan};
+use crate::engine::sqlite::tables::small_files::{self, SmallContent};
 use crate::engine::sqlite::tables::{MAX, live_names, nodes, past_names};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{
@@ -256,29 +257,21 @@ impl ReadView<'_> {
     }
 
     /// Returns the entry at a path in the newest state, in one statement: the fast path of `stat`. Also
-    /// returns `None` for the root, for paths out of reach and for those that have a gate, which the caller
-    /// looks up in the usual way.
+    /// returns `None` for the paths that [`Self::key_now`] leaves out, which the caller looks up in the usual
+    /// way.
     pub(crate) fn entry_now(&self, path: &TreePath) -> DbResult<Option<Entry>> {
-        self.with_entry_now(path, Ok)
+        let Some((dir, name)) = self.key_now(path) else { return Ok(None) };
+        // The caller finds out why an entry is missing.
+        let found = nodes::entry_by_name(self.conn, dir, name)?.filter(|(node, _)| !node.expired(self.time));
+        Ok(found.map(|(node, attributes)| entry_of(node, attributes)))
     }
 
-    /// Passes the entry that [`Self::entry_now`] returns to `take`, which reads from the same state.
-    fn with_entry_now<T>(
-        &self,
-        path: &TreePath,
-        take: impl FnOnce(Entry) -> DbResult<T>,
-    ) -> DbResult<Option<T>> {
+    /// Returns directory and name of a path. Returns `None` for the root, for paths out of reach and for those
+    /// that have a gate.
+    fn key_now<'p>(&self, path: &'p TreePath) -> Option<(&'p str, &'p str)> {
         // A gate takes more statements, and so a transaction.
         let reached = self.reach.within.contains(path) && !self.reach.gates.cover(path);
-        let Some((dir, name)) = path.key().rsplit_once('/').filter(|_| reached) else { return Ok(None) };
-        let found = nodes::with_entry_by_name(self.conn, dir, name, |node, attributes| {
-            // The caller finds out why an entry is missing.
-            match node.expired(self.time) {
-                true => Ok(None),
-                false => take(entry_of(node, attributes)).map(Some),
-            }
-        })?;
-        Ok(found.flatten())
+        path.key().rsplit_once('/').filter(|_| reached)
     }
 
     /// Returns the path of the directory at an address; `None` for one that was removed while it is held
@@ -525,9 +518,18 @@ impl ReadView<'_> {
     /// Reads bytes of a file of this size.
     pub(crate) fn read(&self, ino: u64, size: u64, range: ByteRange) -> DbResult<Bytes> {
         self.check_content(ino)?;
+        match self.bytes_to_read(size, range)? {
+            Some((from, to)) => self.packs.content(self.conn, ino, self.as_of, from, to),
+            None => Ok(Bytes::new()),
+        }
+    }
+
+    /// Returns the bytes of a range that a file of this size has, and charges the budget for them; `None` if
+    /// it has none.
+    fn bytes_to_read(&self, size: u64, range: ByteRange) -> DbResult<Option<(u64, u64)>> {
         let end = range.offset.saturating_add(range.length).min(size);
         if range.offset >= end {
-            return Ok(Bytes::new());
+            return Ok(None);
         }
         if end - range.offset > MAX_READ as u64 {
             let message =
@@ -538,7 +540,7 @@ impl ReadView<'_> {
         if let Some(patience) = self.patience {
             patience.spend_on(end - range.offset)?;
         }
-        self.packs.content(self.conn, ino, self.as_of, range.offset, end)
+        Ok(Some((range.offset, end)))
     }
 
     /// Reads a file and bytes of it.
@@ -551,19 +553,30 @@ impl ReadView<'_> {
         self.fetch_at(at, range)
     }
 
-    /// Reads a file and bytes of it in the newest state, without a transaction. Returns `None` for what is no
-    /// file, and where [`Self::entry_now`] does.
+    /// Reads a file and bytes of it in the newest state, without a transaction: a small file in one statement.
+    /// Returns `None` for what is no file, and where [`Self::entry_now`] does.
     pub(crate) fn fetch_now(&self, path: &TreePath, range: ByteRange) -> DbResult<Option<(Entry, Bytes)>> {
-        let found = self.with_entry_now(path, |entry| {
-            if entry.kind != Kind::File {
+        let Some((dir, name)) = self.key_now(path) else { return Ok(None) };
+        let found = small_files::with_file_by_name(self.conn, dir, name, |node, attributes, content| {
+            if node.expired(self.time) || node.kind != Kind::File {
                 return Ok(None);
             }
-            let bytes = self
-                .read(entry.ino.0, entry.size, range)
-                .map_err(|error| error.describe(&SUBJECT).about(path))?;
-            Ok(Some((entry, bytes)))
+            let bytes = match content {
+                Some(content) => self.read_small(&content, node.size, range),
+                None => self.read(node.ino, node.size, range),
+            };
+            let bytes = bytes.map_err(|error| error.describe(&SUBJECT).about(path))?;
+            Ok(Some((entry_of(node, attributes), bytes)))
         })?;
         Ok(found.flatten())
+    }
+
+    /// Reads bytes of a file of this size whose content was read with its row.
+    fn read_small(&self, content: &SmallContent<'_>, size: u64, range: ByteRange) -> DbResult<Bytes> {
+        match self.bytes_to_read(size, range)? {
+            Some((from, to)) => self.packs.part(&content.chunk, content.skip + from, to - from),
+            None => Ok(Bytes::new()),
+        }
     }
 
     /// Reads a file and bytes of it at any address, in any state.

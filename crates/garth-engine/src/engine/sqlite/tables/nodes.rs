@@ -58,14 +58,12 @@ pub(crate) fn by_name(conn: &Connection, dir: &str, name: &str) -> DbResult<Opti
     one(conn, SQL, [dir, name], |row| newest_row(row, 0))
 }
 
-/// Passes the node of a live name and its attributes to `take`. No transaction is needed around it: the
-/// statement is open meanwhile, and all that `take` reads is of the state that it sees.
-pub(crate) fn with_entry_by_name<T>(
+/// Returns the node of a live name and its attributes, in one statement.
+pub(crate) fn entry_by_name(
     conn: &Connection,
     dir: &str,
     name: &str,
-    take: impl FnOnce(NodeRow, Attributes) -> DbResult<T>,
-) -> DbResult<Option<T>> {
+) -> DbResult<Option<(NodeRow, Attributes)>> {
     const SQL: &str = concat!(
         "SELECT ",
         newest_columns!(),
@@ -79,7 +77,7 @@ pub(crate) fn with_entry_by_name<T>(
     let node = newest_row(row, 0)?;
     let json = row.get_ref(NEWEST_COLUMNS)?.as_str_or_null().map_err(rusqlite::Error::from)?;
     let attributes = parse_attributes(node.attrs_seq, json)?;
-    take(node, attributes).map(Some)
+    Ok(Some((node, attributes)))
 }
 
 /// Returns the attributes that a node got in commit `seq`.
@@ -90,7 +88,7 @@ pub(crate) fn attributes(conn: &Connection, ino: u64, seq: u64) -> DbResult<Attr
 }
 
 /// Parses the attributes that a node got in commit `seq`, if it has any.
-fn parse_attributes(seq: u64, json: Option<&str>) -> DbResult<Attributes> {
+pub(super) fn parse_attributes(seq: u64, json: Option<&str>) -> DbResult<Attributes> {
     if seq == 0 {
         return Ok(Attributes::default());
     }
