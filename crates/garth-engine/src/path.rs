@@ -106,6 +106,12 @@ impl Name {
         Ok(Self(name.to_owned()))
     }
 
+    /// Validates a name that was stored, and takes its text.
+    pub(crate) fn from_row(name: String) -> Result<Self> {
+        check_name(&name)?;
+        Ok(Self(name))
+    }
+
     /// Returns the name as text.
     pub fn as_str(&self) -> &str {
         &self.0

@@ -10,7 +10,9 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::engine::sqlite::tables::small_files::SMALL;
-use crate::model::{Batch, ByteRange, FindQuery, Moment, Op, Page, Projection, SearchQuery};
+use crate::model::{
+    Batch, ByteRange, FindQuery, Moment, Op, Page, Projection, SearchQuery, SetAttrs, WalkPage,
+};
 use crate::runtime::Limits;
 use crate::sqlite::patience::{BYTES_PER_STEP, FILE};
 use crate::sqlite::steps;
@@ -51,6 +53,35 @@ fn only_long_reads_leave_the_callers_thread() {
     });
     assert!(on_this_thread.unwrap_err().is(ErrorKind::TimedOut));
     assert_eq!(block_on(fs.list(&root, &many)).unwrap().items.len(), 3000);
+}
+
+#[test]
+fn list_looks_up_expiry_only_where_some_is_due() {
+    const NAMES: usize = 150;
+    let folder = tempfile::tempdir().unwrap();
+    let (env, clock) = Env::manual(Timestamp(0));
+    let fs = SqliteFs::open(folder.path(), env, crate::rule::sample::registry()).unwrap();
+    let path = |n: usize| TreePath::parse(&format!("/{n:06}")).unwrap();
+    let expires = SetAttrs::new().expires_at(Timestamp(0).plus_seconds(10));
+    let mut ops: Vec<Op> = (0..NAMES).map(|n| Op::write(path(n), "text")).collect();
+    ops.push(Op::write(path(NAMES), "text").with_attrs(expires));
+    block_on(fs.commit(Batch::new(ops))).unwrap();
+    let root = At::Path(TreePath::root());
+    let (list, walk) = (Page::default().limit(300), WalkPage::default().limit(300));
+    let read = || {
+        let (listed, steps) = steps::here(|| block_on(fs.list(&root, &list)).unwrap());
+        (listed.items.len(), block_on(fs.walk(&root, &walk)).unwrap().items.len(), steps as usize)
+    };
+    // The first call prepares the statements.
+    read();
+    let (listed, walked, steps) = read();
+    assert_eq!((listed, walked), (NAMES + 1, NAMES + 1));
+    // 8 steps to read a name. With its expiry it takes 18.
+    assert!(steps < 12 * NAMES, "{steps} steps");
+    clock.set(Timestamp(0).plus_seconds(10));
+    let (listed, walked, steps) = read();
+    assert_eq!((listed, walked), (NAMES, NAMES));
+    assert!(steps > 12 * NAMES, "{steps} steps");
 }
 
 #[test]

@@ -299,7 +299,8 @@ impl ReadView<'_> {
         // One more than the page holds shows whether there are more.
         self.rows(&span, page.entries, page.limit + 1, &mut |row| {
             let entry = row.node.map(|node| self.entry(node).map(Box::new)).transpose()?;
-            Ok(filling.push(Item { name: Name::parse(&row.name)?, ino: Ino(row.ino), kind: row.kind, entry }))
+            let (name, ino) = (Name::from_row(row.name)?, Ino(row.ino));
+            Ok(filling.push(Item { name, ino, kind: row.kind, entry }))
         })?;
         Ok(filling.done())
     }
@@ -373,11 +374,11 @@ impl ReadView<'_> {
                         return Ok(false);
                     }
                     Passing::Hidden => {
-                        next = Some((row.dir, row.name));
+                        next = Some((row.dir.to_string(), row.name));
                         return Ok(true);
                     }
                     Passing::Shown if self.is_ungated() => {}
-                    Passing::Shown => next = Some((row.dir.clone(), row.name.clone())),
+                    Passing::Shown => next = Some((row.dir.to_string(), row.name.clone())),
                 }
                 if span.has(&row) {
                     left -= 1;
@@ -409,7 +410,7 @@ impl ReadView<'_> {
             for fork in [None].into_iter().chain(forks.iter().copied().map(Some)) {
                 let rows = name_pages::at(self.conn, (&from, &after, span.to), seq, fork, step)?;
                 if let Some(last) = rows.last().filter(|_| rows.len() == step) {
-                    let last = (last.dir.clone(), last.name.clone());
+                    let last = (last.dir.to_string(), last.name.clone());
                     complete = Some(complete.map_or(last.clone(), |before| before.min(last)));
                 }
                 found.extend(rows);
@@ -417,7 +418,7 @@ impl ReadView<'_> {
             found.sort_unstable_by(|row, other| (&row.dir, &row.name).cmp(&(&other.dir, &other.name)));
             let mut skipped = None;
             for row in found {
-                let behind = |(dir, name): &(String, String)| (&row.dir, &row.name) > (dir, name);
+                let behind = |(dir, name): &(String, String)| (&*row.dir, &row.name) > (dir.as_str(), name);
                 if left == 0 || complete.as_ref().is_some_and(behind) {
                     break;
                 }

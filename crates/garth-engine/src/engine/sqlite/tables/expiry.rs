@@ -7,7 +7,7 @@ use rusqlite::{Connection, Row, params};
 use crate::engine::planner::Region;
 use crate::engine::sqlite::tables::names_of_node::{self, CommitSpan};
 use crate::model::Within;
-use crate::sqlite::{DbResult, all};
+use crate::sqlite::{DbResult, all, one};
 
 /// Number of expired nodes of the complete tree that are read before the names of a subtree are walked.
 const ELSEWHERE: usize = if cfg!(test) { 4 } else { 1000 };
@@ -76,6 +76,11 @@ pub(crate) fn in_region(conn: &Connection, region: &Region, time: i64) -> DbResu
 pub(crate) fn next(conn: &Connection, time: i64, limit: usize) -> DbResult<Vec<u64>> {
     let sql = "SELECT ino FROM expiry WHERE at <= ?1 ORDER BY at LIMIT ?2";
     all(conn, sql, params![time, limit], |row| row.get(0))
+}
+
+/// Returns true if a node has expired at a time, and its removal is not recorded yet.
+pub(crate) fn is_any(conn: &Connection, time: i64) -> DbResult<bool> {
+    Ok(one(conn, "SELECT 1 FROM expiry WHERE at <= ?1 LIMIT 1", [time], |_| Ok(()))?.is_some())
 }
 
 /// Returns the time at which the next node expires.

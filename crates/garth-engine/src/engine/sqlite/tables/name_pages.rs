@@ -2,26 +2,34 @@
 //! nodes on request.
 
 use std::collections::BTreeSet;
+use std::rc::Rc;
 
 use rusqlite::{Connection, Row, params};
 
 use crate::engine::planner::NodeRow;
+use crate::engine::sqlite::tables::expiry;
 use crate::engine::sqlite::tables::node_columns::{KindColumn, newest_columns, newest_row};
 use crate::model::Kind;
 use crate::sqlite::{DbResult, all};
 
 /// A name of a page, and its node if that was read.
 pub(crate) struct PageRow {
-    pub(crate) dir: String,
+    pub(crate) dir: Rc<str>,
     pub(crate) name: String,
     pub(crate) ino: u64,
     pub(crate) kind: Kind,
     pub(crate) node: Option<NodeRow>,
 }
 
-fn page_row(row: &Row<'_>, node: bool) -> rusqlite::Result<PageRow> {
+/// Reads a row of a page. `last` is the directory of the row before.
+fn page_row(row: &Row<'_>, node: bool, last: &mut Rc<str>) -> rusqlite::Result<PageRow> {
+    let dir = row.get_ref(0)?.as_str()?;
+    // The names of a directory come together, and share its key.
+    if **last != *dir {
+        *last = dir.into();
+    }
     Ok(PageRow {
-        dir: row.get(0)?,
+        dir: Rc::clone(last),
         name: row.get(1)?,
         ino: row.get(2)?,
         kind: row.get::<_, KindColumn>(3)?.0,
@@ -52,6 +60,14 @@ pub(crate) type Each<'a> = dyn FnMut(PageRow) -> DbResult<bool> + 'a;
 /// The statements of this file. `?1, ?2`: directory and name to begin after. Now: `?3` time, `?4` limit, `?5`
 /// end. In the past: `?3` sequence number, `?4` limit, `?5` end, `?6` fork.
 macro_rules! list_sql {
+    // Without a look at the time: for a state in which nothing has expired.
+    (all, $where:literal) => {
+        concat!(
+            "SELECT dir, name, ino, kind FROM name WHERE ",
+            $where,
+            " ORDER BY dir, name LIMIT ?4"
+        )
+    };
     (names, $where:literal) => {
         concat!(
             "SELECT name.dir, name.name, name.ino, name.kind FROM name LEFT JOIN expiry ON expiry.ino = name.ino WHERE ",
@@ -87,6 +103,8 @@ macro_rules! list_sql {
     };
 }
 
+const LIST_ALL: &str = list_sql!(all, "dir = ?1 AND name > ?2");
+const WALK_ALL: &str = list_sql!(all, "(dir, name) > (?1, ?2) AND dir < ?5");
 const LIST_NAMES: &str = list_sql!(names, "name.dir = ?1 AND name.name > ?2");
 const LIST_NODES: &str = list_sql!(nodes, "name.dir = ?1 AND name.name > ?2");
 const WALK_NAMES: &str = list_sql!(names, "(name.dir, name.name) > (?1, ?2) AND name.dir < ?5");
@@ -104,20 +122,26 @@ pub(crate) fn each_now(
     (time, most): (i64, usize),
     each: &mut Each<'_>,
 ) -> DbResult<()> {
+    // Mostly nothing is due, because entries leave `expiry` once their removal is recorded: then no name has to
+    // be looked up there. Rows of nodes have the time themselves.
+    let any_expired = !nodes && expiry::is_any(conn, time)?;
     let sql = match (range.to, nodes) {
-        (None, false) => LIST_NAMES,
+        (None, false) if any_expired => LIST_NAMES,
+        (None, false) => LIST_ALL,
         (None, true) => LIST_NODES,
-        (Some(_), false) => WALK_NAMES,
+        (Some(_), false) if any_expired => WALK_NAMES,
+        (Some(_), false) => WALK_ALL,
         (Some(_), true) => WALK_NODES,
     };
     let NameRange { from, after, to, .. } = *range;
+    let mut dir = Rc::from(from);
     let mut statement = conn.prepare_cached(sql)?;
     let mut rows = match to {
         None => statement.query(params![from, after, time, most])?,
         Some(to) => statement.query(params![from, after, time, most, to])?,
     };
     while let Some(row) = rows.next()? {
-        if !each(page_row(row, nodes)?)? {
+        if !each(page_row(row, nodes, &mut dir)?)? {
             break;
         }
     }
@@ -137,7 +161,8 @@ pub(crate) fn at(
         None => (LIST_AS_OF, LIST_PAST),
         Some(_) => (WALK_AS_OF, WALK_PAST),
     };
-    let read = |row: &Row<'_>| page_row(row, false);
+    let mut dir = Rc::from(from);
+    let read = |row: &Row<'_>| page_row(row, false, &mut dir);
     match (fork, to) {
         (Some(_), to) => all(conn, past, params![from, after, seq, limit, to, fork], read),
         (None, None) => all(conn, live, params![from, after, seq, limit], read),
