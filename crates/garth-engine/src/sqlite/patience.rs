@@ -13,10 +13,14 @@ use crate::threads::lock::lock;
 /// Instructions between two checks: about 50 µs. Tests count each.
 const LOOK: i32 = if cfg!(test) { 1 } else { 500 };
 /// Steps allowed on the thread of the caller, which may have others to serve: about 0.4 ms. A list of 100
-/// names takes 1,500 steps, and going to another thread and back costs as much as 200.
+/// names takes 1,000 steps, and going to another thread and back costs as much as 200.
 pub(crate) const SHORT: u64 = 4000;
 /// Steps of looking up and reading a small file.
 pub(crate) const FILE: u64 = 90;
+/// Steps of reading a name of a directory, 8, after 3 for counting it.
+pub(crate) const NAME: u64 = 11;
+/// Steps of reading a name with its node, 54, after 3 for counting it.
+pub(crate) const ENTRY: u64 = 57;
 /// Bytes of content that count as a step: checked and copied, 1 MiB takes some 200 µs, as 2,000 steps do.
 pub(crate) const BYTES_PER_STEP: u64 = 512;
 /// Steps between two looks at the clock: some 20 µs. A look costs as much as reading a row of an index.
@@ -60,10 +64,23 @@ impl Patience {
         *lock(&self.0) = bound;
     }
 
+    /// Returns the steps that are left; `None` without a bound in steps.
+    pub(crate) fn steps_left(&self) -> Option<u64> {
+        match &*lock(&self.0) {
+            Bound::Steps(left) => Some(*left),
+            Bound::None | Bound::Until { .. } => None,
+        }
+    }
+
     /// Counts work on `bytes` of content, before it is done. Fails with the interrupt error of SQLite beyond
     /// the bound.
     pub(crate) fn spend_on(&self, bytes: u64) -> DbResult<()> {
-        if lock(&self.0).is_over(bytes / BYTES_PER_STEP) {
+        self.spend(bytes / BYTES_PER_STEP)
+    }
+
+    /// Counts steps before they are taken. Fails as [`Self::spend_on`] does.
+    pub(crate) fn spend(&self, steps: u64) -> DbResult<()> {
+        if lock(&self.0).is_over(steps) {
             return Err(rusqlite::Error::SqliteFailure(ffi::Error::new(ffi::SQLITE_INTERRUPT), None).into());
         }
         Ok(())

@@ -56,6 +56,18 @@ fn only_long_reads_leave_the_callers_thread() {
 }
 
 #[test]
+fn long_list_begins_on_another_thread() {
+    let (_folder, fs) = account(3000, Duration::from_secs(60));
+    let root = At::Path(TreePath::root());
+    for page in [Page::default().limit(3000), Page::default().limit(3000).with_entries()] {
+        let (listed, steps) = steps::here(|| block_on(fs.list(&root, &page)).unwrap());
+        assert_eq!(listed.items.len(), 3000);
+        // This thread only counts as many names as it could list.
+        assert!(steps < SHORT / 2, "{steps} steps");
+    }
+}
+
+#[test]
 fn list_looks_up_expiry_only_where_some_is_due() {
     const NAMES: usize = 150;
     let folder = tempfile::tempdir().unwrap();

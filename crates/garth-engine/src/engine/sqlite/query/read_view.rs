@@ -23,7 +23,7 @@ use crate::model::{
     NamesPage, Page, Seq, Timestamp, VersionId, Walk, WalkItem, WalkPage,
 };
 use crate::path::{Name, TreePath};
-use crate::sqlite::patience::Patience;
+use crate::sqlite::patience::{ENTRY, NAME, Patience};
 use crate::sqlite::{DbError, DbResult};
 
 /// A view of the tree in one state.
@@ -296,6 +296,7 @@ impl ReadView<'_> {
         let after = page.after.as_ref().map_or("", Name::as_str);
         let left_out = self.left_out(&dir);
         let span = NameRange { from: dir.key(), after, to: None, left_out: &left_out };
+        self.check_length(&span, page)?;
         // One more than the page holds shows whether there are more.
         self.rows(&span, page.entries, page.limit + 1, &mut |row| {
             let entry = row.node.map(|node| self.entry(node).map(Box::new)).transpose()?;
@@ -303,6 +304,20 @@ impl ReadView<'_> {
             Ok(filling.push(Item { name, ino, kind: row.kind, entry }))
         })?;
         Ok(filling.done())
+    }
+
+    /// Fails at once with the interrupt error of SQLite if the steps that are left are too few for a page of
+    /// the newest names: the read would end in the middle, and begin again on another thread.
+    fn check_length(&self, span: &NameRange<'_>, page: &Page) -> DbResult<()> {
+        let (Some(patience), None) = (self.patience, self.as_of) else { return Ok(()) };
+        let Some(left) = patience.steps_left() else { return Ok(()) };
+        let each = if page.entries { ENTRY } else { NAME };
+        let fitting = left / each;
+        // A page may be much longer than its directory, so the names are counted.
+        if page.limit as u64 > fitting && live_names::has_more(self.conn, span.from, span.after, fitting)? {
+            patience.spend((fitting + 1) * each)?;
+        }
+        Ok(())
     }
 
     pub(crate) fn walk(&self, dir: &At, page: &WalkPage) -> DbResult<Walk> {

@@ -45,6 +45,12 @@ pub(crate) fn in_directory(conn: &Connection, dir: &str, limit: usize) -> DbResu
     all(conn, sql, params![dir, limit], |row| Ok((row.get(0)?, name_row(row, 1)?)))
 }
 
+/// Returns true if a directory has more than `count` names after one.
+pub(crate) fn has_more(conn: &Connection, dir: &str, after: &str, count: u64) -> DbResult<bool> {
+    let sql = "SELECT 1 FROM name WHERE dir = ?1 AND name > ?2 LIMIT 1 OFFSET ?3";
+    Ok(one(conn, sql, params![dir, after, count], |_| Ok(()))?.is_some())
+}
+
 /// Returns at most `limit` nodes at and below a top, in no order. A node with several names there is returned
 /// once for each, and nodes of excluded entries may be among them.
 pub(crate) fn nodes_within(
