@@ -76,7 +76,8 @@ fn lose(
     let lost = names.iter().filter(|(dir, name, _)| region.contains(dir, name));
     let lost: BTreeSet<u64> = lost.map(|(_, _, row)| row.ino).collect();
     for ino in lost.into_iter().filter(|ino| !delta.nodes.contains_key(ino)) {
-        let Some(mut node) = nodes::version(conn, ino, MAX)? else { continue };
+        let Some(before) = nodes::version(conn, ino, MAX)? else { continue };
+        let mut node = before.clone();
         if node.seq == head.seq {
             // Another name of the node was in an earlier piece, which has counted all of its losses.
             continue;
@@ -92,7 +93,7 @@ fn lose(
                 node.lose_names(names, (head.seq, head.time));
             }
         }
-        nodes::put(conn, &node)?;
+        nodes::put(conn, &node, || Ok(Some(before)))?;
         // The log has the subtree, not the nodes in it.
         replaced::put(conn, head.seq, ino)?;
         if node.nlink == 0 {

@@ -97,11 +97,16 @@ pub(super) fn parse_attributes(seq: u64, json: Option<&str>) -> DbResult<Attribu
     Ok(serde_json::from_str(json).map_err(damaged)?)
 }
 
-/// Writes a version of a node. Its end is found by the log, or here: the log names neither the directories
-/// whose link counts change nor all nodes that lose their last name.
-pub(crate) fn put(conn: &Connection, node: &NodeRow) -> DbResult<()> {
+/// Writes a version of a node. `before` reads the version that it follows, if that is needed. Its end is
+/// found by the log, or here: the log names neither the directories whose link counts change nor all nodes
+/// that lose their last name.
+pub(crate) fn put(
+    conn: &Connection,
+    node: &NodeRow,
+    before: impl FnOnce() -> DbResult<Option<NodeRow>>,
+) -> DbResult<()> {
     if node.kind == Kind::Directory {
-        match put_times(conn, node)? {
+        match put_times(conn, before()?, node)? {
             Put::Times => return Ok(()),
             Put::First => {}
             Put::Next => replaced::put(conn, node.seq, node.ino)?,
@@ -148,13 +153,14 @@ enum Put {
 
 /// Writes a version of a directory that differs from the one before only in the times of its commit, or ends
 /// such a version.
-fn put_times(conn: &Connection, node: &NodeRow) -> DbResult<Put> {
-    let Some(before) = version(conn, node.ino, MAX)? else { return Ok(Put::First) };
+fn put_times(conn: &Connection, before: Option<NodeRow>, node: &NodeRow) -> DbResult<Put> {
+    let Some(before) = before else { return Ok(Put::First) };
     // The version before, with the times of this commit: if that is equal, nothing else has changed.
     let mut touched = before.clone();
     touched.touch((node.seq, node.mtime));
     let only_times = touched == *node;
-    let was_only_times = dir_times::newest(conn, node.ino)?.is_some();
+    // Asked only where it matters: most versions differ only in their times.
+    let was_only_times = !only_times && dir_times::newest(conn, node.ino)?.is_some();
     // A span that ends with commit 1 holds no commit, so it has no fork.
     if (only_times || was_only_times) && node.seq > 1 {
         dir_times::put_ended(conn, node.ino, (before.seq, node.seq), before.mtime)?;
