@@ -207,7 +207,7 @@ impl GroupContext<'_> {
         let registry = self.control.registry();
         check_version(head.projections, registry)?;
         let (first, limit) = (head.seq, self.control.at(conn, head.control)?.retention.stored);
-        let (mut edits, mut changed) = (Edits::new(), ChangedNodes::new(registry));
+        let (mut edits, mut changed) = (Edits::new(), ChangedNodes::new(registry, head.next_ino));
         let mut results = Vec::with_capacity(batches.len());
         let (mut replayed, mut indexed, mut unwritten) = (false, false, 0);
         for BatchRequest { batch, reach } in batches {

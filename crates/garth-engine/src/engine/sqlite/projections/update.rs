@@ -10,13 +10,15 @@ use crate::engine::sqlite::planner_rows::PlannerRows;
 use crate::engine::sqlite::projections::{KeyRow, forget};
 use crate::engine::sqlite::tables::names_of_node::{self, CommitSpan};
 use crate::engine::sqlite::tables::{MAX, extents};
-use crate::model::{Attributes, Kind, Projection};
+use crate::model::{Attributes, Kind, Projection, Within};
 use crate::rule::Registry;
 use crate::rule::projection::{
     ContentProjection, Keys, Line, LineKeys, Lines, MAX_FILE, kept_keys, of_attributes,
 };
 use crate::sqlite::{DbResult, all, one};
 
+/// Names of a file up to which all are read.
+const FEW_NAMES: u64 = 8;
 /// Bytes of a file that are read at a time.
 const PIECE: u64 = 1 << 20;
 
@@ -24,6 +26,8 @@ const PIECE: u64 = 1 << 20;
 #[derive(Debug)]
 pub(crate) struct ChangedNodes<'a> {
     registry: &'a Registry,
+    /// First inode that the group could assign: nodes from here on have no keys yet.
+    first_ino: u64,
     attributes: BTreeSet<u64>,
     files: BTreeMap<u64, FileChange>,
 }
@@ -38,9 +42,10 @@ struct FileChange {
 }
 
 impl<'a> ChangedNodes<'a> {
-    /// Returns the record of a group of commits that has changed nothing yet.
-    pub(crate) fn new(registry: &'a Registry) -> Self {
-        Self { registry, attributes: BTreeSet::new(), files: BTreeMap::new() }
+    /// Returns the record of a group of commits that has changed nothing yet. `first_ino` is the first inode
+    /// that it could assign.
+    pub(crate) fn new(registry: &'a Registry, first_ino: u64) -> Self {
+        Self { registry, first_ino, attributes: BTreeSet::new(), files: BTreeMap::new() }
     }
 
     /// Notes the changes of a batch, except for names that moved with a directory above.
@@ -85,38 +90,59 @@ impl<'a> ChangedNodes<'a> {
     /// Writes the keys.
     pub(crate) fn write(self, state: &PlannerRows<'_>) -> DbResult<()> {
         for ino in self.attributes {
+            let is_new = ino >= self.first_ino;
             // The state at the end of the group: an intermediate one leaves no keys.
             match state.node(ino)?.filter(|node| node.nlink > 0) {
+                None if is_new => {}
                 None => forget(state.conn, ino)?,
-                Some(node) if node.attrs_seq == 0 => put_keys(state.conn, ino, &Attributes::default())?,
-                Some(node) => put_keys(state.conn, ino, &state.attributes(ino, node.attrs_seq)?)?,
+                Some(node) if node.attrs_seq == 0 => {
+                    put_keys(state.conn, (ino, is_new), &Attributes::default())?;
+                }
+                Some(node) => {
+                    put_keys(state.conn, (ino, is_new), &state.attributes(ino, node.attrs_seq)?)?;
+                }
             }
         }
         for (ino, change) in self.files {
+            let is_new = ino >= self.first_ino;
+            // All names of a new file began in this group, and none of them matches a projection.
+            if is_new && !change.renamed {
+                continue;
+            }
             match state.node(ino)?.filter(|node| node.nlink > 0) {
+                None if is_new => {}
                 None => forget(state.conn, ino)?,
-                Some(node) => put_content(state.conn, state.packs, self.registry, &node, change)?,
+                Some(node) => put_content(state.conn, state.packs, self.registry, (&node, is_new), change)?,
             }
         }
         Ok(())
     }
 }
 
-/// Replaces the keys of a node by those of these attributes.
-fn put_keys(conn: &Connection, ino: u64, attributes: &Attributes) -> DbResult<()> {
+/// Replaces the keys of a node by those of these attributes. A new node has no keys.
+fn put_keys(conn: &Connection, (ino, is_new): (u64, bool), attributes: &Attributes) -> DbResult<()> {
     let mut due = of_attributes(attributes);
     for projection in Projection::OF_ATTRIBUTES {
         let own = due.extract_if(.., |(of, _)| *of == projection).map(|(_, key)| key).collect();
-        put_own(conn, ino, projection, own)?;
+        put_own(conn, (ino, is_new), projection, own)?;
     }
     Ok(())
 }
 
-/// Replaces the keys of a node in a projection that is not by line. Writes only what differs.
-fn put_own(conn: &Connection, ino: u64, projection: Projection, mut due: BTreeSet<String>) -> DbResult<()> {
+/// Replaces the keys of a node in a projection that is not by line. Writes only what differs. A new node has
+/// no keys.
+fn put_own(
+    conn: &Connection,
+    (ino, is_new): (u64, bool),
+    projection: Projection,
+    mut due: BTreeSet<String>,
+) -> DbResult<()> {
     let number = projection.number();
     let sql = "SELECT key FROM projected WHERE ino = ?1 AND projection = ?2";
-    let kept: Vec<String> = all(conn, sql, params![ino, number], |row| row.get(0))?;
+    let kept: Vec<String> = match is_new {
+        true => Vec::new(),
+        false => all(conn, sql, params![ino, number], |row| row.get(0))?,
+    };
     for key in kept {
         // A key that stays is not written again.
         if !due.remove(&key) {
@@ -129,12 +155,12 @@ fn put_own(conn: &Connection, ino: u64, projection: Projection, mut due: BTreeSe
     due.iter().try_for_each(|key| KeyRow::of_node(projection, key).insert(conn, ino))
 }
 
-/// Brings the keys of the content of a file up to date.
+/// Brings the keys of the content of a file up to date. A new file has no keys.
 fn put_content(
     conn: &Connection,
     packs: &Packs,
     registry: &Registry,
-    node: &NodeRow,
+    (node, is_new): (&NodeRow, bool),
     change: FileChange,
 ) -> DbResult<()> {
     let own = of_node(conn, registry, node)?;
@@ -148,7 +174,7 @@ fn put_content(
             Keys::OfLines(keys) => put_lines(conn, packs, (one, keys), node, is_of, change.from)?,
             Keys::OfFile(keys) => {
                 let due = if is_of { of_file(conn, packs, keys, node)? } else { BTreeSet::new() };
-                put_own(conn, node.ino, one.projection(), due)?;
+                put_own(conn, (node.ino, is_new), one.projection(), due)?;
             }
         }
     }
@@ -219,11 +245,15 @@ pub(super) fn of_node<'a>(
     registry: &'a Registry,
     node: &NodeRow,
 ) -> DbResult<Vec<&'a ContentProjection>> {
-    if node.kind != Kind::File || node.nlink == 0 {
+    if node.kind != Kind::File || node.nlink == 0 || registry.projections().is_empty() {
         return Ok(Vec::new());
     }
-    let names =
-        names_of_node::in_span(conn, node.ino, CommitSpan::NOW, registry.projected_places(), usize::MAX)?;
+    let places = registry.projected_places();
+    // Mostly a file has one name. Reading that takes one statement, and a look at the places one for each.
+    let names = match node.nlink <= FEW_NAMES {
+        true => names_of_node::behind(conn, node.ino, &Within::everything(), ("", ""), usize::MAX)?,
+        false => names_of_node::in_span(conn, node.ino, CommitSpan::NOW, places, usize::MAX)?,
+    };
     // One matching name is enough, whatever other names the file has.
     let is_of = |one: &&ContentProjection| names.iter().any(|(dir, name)| one.has_row(dir, name));
     Ok(registry.projections().iter().filter(is_of).collect())

@@ -10,8 +10,9 @@ use crate::engine::sqlite::SqliteFs;
 use crate::engine::sqlite::commit::group::MAX_GROUP_COMMITS;
 use crate::env::Env;
 use crate::fs::FileSystem as _;
-use crate::model::{At, Body, Op, Precondition};
+use crate::model::{At, Body, FindQuery, Op, Precondition, SetAttrs};
 use crate::path::TreePath;
+use crate::rule::sample::{FIRST_WORD, WORDS};
 
 const MIB: usize = 1 << 20;
 
@@ -155,6 +156,41 @@ fn waiting_commits_share_a_transaction_in_order() {
     assert_eq!(held.content("/a").unwrap(), "9");
     assert!(held.writer().next_group().is_none(), "nothing waits");
     assert!(!lock(&held.writer().queue).busy, "the next commit asks for a thread again");
+}
+
+#[test]
+fn new_files_of_a_group_have_the_keys_of_its_end() {
+    let held = ControlledWriter::new();
+    let new = |at: &str| {
+        let attrs = SetAttrs::new().tags(["new"]);
+        Batch::new([Op::write(address(at), "first second\n").with_parents().with_attrs(attrs)])
+    };
+    let batches = [
+        new("/a/arrives"),
+        new("/a/removed"),
+        new("/kv/leaves"),
+        new("/words/stays"),
+        Batch::new([Op::rename(address("/a"), address("/words/a"))]),
+        Batch::new([Op::remove(address("/words/a/removed"))]),
+        Batch::new([Op::rename(address("/kv/leaves"), address("/left"))]),
+        write("/words/stays", "third\n"),
+    ];
+    let mut answers = batches.map(|batch| held.commit(batch));
+    held.run_next();
+    for answer in &mut answers {
+        told(answer).unwrap();
+    }
+    let found = |query: FindQuery| {
+        let items = futures::executor::block_on(held.fs.find(&query)).unwrap().items;
+        let mut paths: Vec<String> = items.iter().map(|item| item.path.to_string()).collect();
+        paths.sort_unstable();
+        paths
+    };
+    assert_eq!(found(FindQuery::tag("new")), ["/left", "/words/a/arrives", "/words/stays"]);
+    assert_eq!(found(FindQuery::new(WORDS).equal("second")), ["/words/a/arrives"]);
+    assert_eq!(found(FindQuery::new(WORDS).equal("third")), ["/words/stays"]);
+    assert_eq!(found(FindQuery::new(FIRST_WORD).equal("first")), [""; 0]);
+    assert_eq!(held.fs.check().unwrap().findings, []);
 }
 
 #[test]
