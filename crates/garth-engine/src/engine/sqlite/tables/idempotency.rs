@@ -33,15 +33,23 @@ pub(crate) fn get(conn: &Connection, owner: &str, key: &str) -> DbResult<Option<
 
 /// Writes the record of commit `seq`; replaces one of the same key.
 pub(crate) fn put(conn: &Connection, owner: &str, record: &Idempotency, seq: u64) -> DbResult<()> {
+    // Mostly the key is new.
+    if insert(conn, owner, record, seq)? {
+        return Ok(());
+    }
     let sql = "DELETE FROM idempotency WHERE owner = ?1 AND key = ?2 RETURNING seq";
     let replaced: Vec<u64> = all(conn, sql, [owner, record.key.as_str()], |row| row.get(0))?;
     forget_commits(conn, &replaced)?;
-    conn.prepare_cached(
-        "INSERT INTO idempotency (owner, key, hash, keep_until, seq, note)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-    )?
-    .execute(params![owner, record.key, record.request_hash, record.keep_until.0, seq, record.note])?;
+    insert(conn, owner, record, seq)?;
     Ok(())
+}
+
+/// Writes a record. Returns false if there is one of the same key.
+fn insert(conn: &Connection, owner: &str, record: &Idempotency, seq: u64) -> DbResult<bool> {
+    let sql = "INSERT INTO idempotency (owner, key, hash, keep_until, seq, note)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (owner, key) DO NOTHING";
+    let params = params![owner, record.key, record.request_hash, record.keep_until.0, seq, record.note];
+    Ok(conn.prepare_cached(sql)?.execute(params)? > 0)
 }
 
 /// Returns the time at which the next record ends.
