@@ -44,7 +44,12 @@ fn described<T>(outcome: DbResult<T>) -> Result<T> {
 
 impl Rows for PlannerRows<'_> {
     fn name(&self, dir: &str, name: &str) -> Result<Option<NameRow>> {
-        described(self.row_cache.name(dir, name, || live_names::get(self.conn, dir, name)))
+        described(self.row_cache.name(dir, name, || {
+            let Some((row, node)) = nodes::with_name(self.conn, dir, name)? else { return Ok(None) };
+            // The planner mostly asks for the node of a name next.
+            self.row_cache.keep(node);
+            Ok(Some(row))
+        }))
     }
 
     fn names_in(&self, dir: &str, limit: usize) -> Result<Vec<(String, NameRow)>> {

@@ -87,13 +87,18 @@ impl RowCache {
             return Ok(Some(row.clone()));
         }
         let row = read()?;
+        self.keep(row.clone());
+        Ok(row)
+    }
+
+    /// Keeps a node that was read.
+    pub(crate) fn keep(&self, row: Option<NodeRow>) {
         let nodes = &mut self.rows.borrow_mut().nodes;
-        if let Some(row) = &row
+        if let Some(row) = row
             && nodes.len() < MOST
         {
-            nodes.insert(ino, row.clone());
+            nodes.insert(row.ino, row);
         }
-        Ok(row)
     }
 
     pub(crate) fn attributes(

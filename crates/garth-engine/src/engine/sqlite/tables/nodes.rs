@@ -3,7 +3,8 @@
 
 use rusqlite::{Connection, Row, params};
 
-use crate::engine::planner::NodeRow;
+use crate::engine::planner::{NameRow, NodeRow};
+use crate::engine::sqlite::tables::live_names::name_row;
 use crate::engine::sqlite::tables::node_columns::{
     KindColumn, NEWEST_COLUMNS, newest_columns, newest_row, node_columns, node_row,
 };
@@ -56,6 +57,24 @@ pub(crate) fn by_name(conn: &Connection, dir: &str, name: &str) -> DbResult<Opti
          ORDER BY node.seq DESC LIMIT 1"
     );
     one(conn, SQL, [dir, name], |row| newest_row(row, 0))
+}
+
+/// Returns the row of a live name and its node, in one statement. Only damage leaves a name without a node.
+pub(crate) fn with_name(
+    conn: &Connection,
+    dir: &str,
+    name: &str,
+) -> DbResult<Option<(NameRow, Option<NodeRow>)>> {
+    const SQL: &str = concat!(
+        "SELECT name.ino, name.since, name.kind, ",
+        newest_columns!(),
+        " FROM name LEFT JOIN node ON node.ino = name.ino WHERE name.dir = ?1 AND name.name = ?2
+         ORDER BY node.seq DESC LIMIT 1"
+    );
+    one(conn, SQL, [dir, name], |row| {
+        let has_node = row.get::<_, Option<u64>>(3)?.is_some();
+        Ok((name_row(row, 0)?, has_node.then(|| newest_row(row, 3)).transpose()?))
+    })
 }
 
 /// Returns the node of a live name and its attributes, in one statement.
