@@ -146,7 +146,7 @@ impl FromStr for Name {
 
 impl Serialize for Name {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        to.collect_str(self)
+        to.serialize_str(self.as_str())
     }
 }
 
@@ -368,7 +368,7 @@ impl FromStr for TreePath {
 
 impl Serialize for TreePath {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        to.collect_str(self)
+        to.serialize_str(self.as_str())
     }
 }
 
