@@ -175,7 +175,8 @@ fn check_name(name: &str) -> Result<()> {
         "" => Err(PathError::EmptyName),
         "." | ".." => Err(PathError::DotName),
         _ if name.len() > MAX_NAME => Err(PathError::NameTooLong { bytes: name.len() }),
-        _ if name.contains(['/', '\0']) => Err(PathError::ForbiddenCharacter),
+        // Bytes are compared faster than characters, and neither is part of a longer one.
+        _ if name.bytes().any(|byte| matches!(byte, b'/' | b'\0')) => Err(PathError::ForbiddenCharacter),
         _ => Ok(()),
     }
 }
