@@ -73,7 +73,7 @@ impl FileSystem for SqliteFs {
 
     async fn fetch(&self, at: &At, range: ByteRange) -> Result<(Entry, Bytes)> {
         if let (At::Path(path), None) = (at, &self.as_of) {
-            // Without a transaction: the statement that finds the file stays open while others read its content.
+            // Without a transaction: the statement that finds the file is open while others read its content.
             let found = self.inner.pool.within(Bound::Steps(SHORT), |conn, patience| {
                 self.view_on(conn, Some(patience))?.fetch_now(path, range)
             });

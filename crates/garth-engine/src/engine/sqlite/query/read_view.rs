@@ -266,8 +266,8 @@ impl ReadView<'_> {
         Ok(found.map(|(node, attributes)| entry_of(node, attributes)))
     }
 
-    /// Returns directory and name of a path. Returns `None` for the root, for paths out of reach and for those
-    /// that have a gate.
+    /// Returns directory and name of a path. Returns `None` for the root, for paths out of reach and for
+    /// those that have a gate.
     fn key_now<'p>(&self, path: &'p TreePath) -> Option<(&'p str, &'p str)> {
         // A gate takes more statements, and so a transaction.
         let reached = self.reach.within.contains(path) && !self.reach.gates.cover(path);
@@ -569,8 +569,8 @@ impl ReadView<'_> {
         self.fetch_at(at, range)
     }
 
-    /// Reads a file and bytes of it in the newest state, without a transaction: a small file in one statement.
-    /// Returns `None` for what is no file, and where [`Self::entry_now`] does.
+    /// Reads a file and bytes of it in the newest state, without a transaction: a small file in one
+    /// statement. Returns `None` for what is no file, and where [`Self::entry_now`] does.
     pub(crate) fn fetch_now(&self, path: &TreePath, range: ByteRange) -> DbResult<Option<(Entry, Bytes)>> {
         let Some((dir, name)) = self.key_now(path) else { return Ok(None) };
         let found = small_files::with_file_by_name(self.conn, dir, name, |node, attributes, content| {

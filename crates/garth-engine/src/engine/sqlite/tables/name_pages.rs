@@ -122,8 +122,8 @@ pub(crate) fn each_now(
     (time, most): (i64, usize),
     each: &mut Each<'_>,
 ) -> DbResult<()> {
-    // Mostly nothing is due, because entries leave `expiry` once their removal is recorded: then no name has to
-    // be looked up there. Rows of nodes have the time themselves.
+    // Mostly nothing is due, because entries leave `expiry` once their removal is recorded: then no name has
+    // to be looked up there. Rows of nodes have the time themselves.
     let any_expired = !nodes && expiry::is_any(conn, time)?;
     let sql = match (range.to, nodes) {
         (None, false) if any_expired => LIST_NAMES,

@@ -1,5 +1,5 @@
-//! A file by its name with its content, from `name`, `node`, `attribute`, `extent` and `chunk` in one statement,
-//! if it is small.
+//! A file by its name with its content, if that is small: from `name`, `node`, `attribute`, `extent` and
+//! `chunk` in one statement.
 
 use rusqlite::{Connection, Row, params};
 
