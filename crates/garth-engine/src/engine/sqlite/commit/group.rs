@@ -206,8 +206,8 @@ impl GroupContext<'_> {
         let (conn, failpoints, env) = (state.conn, self.runtime.failpoints(), self.runtime.env());
         let registry = self.control.registry();
         check_version(head.projections, registry)?;
-        let (first, limit) = (head.seq, self.control.at(conn, head.control)?.retention.stored);
-        let (mut edits, mut changed) = (Edits::new(), ChangedNodes::new(registry, head.next_ino));
+        let (begin, limit) = (head, self.control.at(conn, head.control)?.retention.stored);
+        let (mut edits, mut changed) = (Edits::new(), ChangedNodes::new(registry, begin.next_ino));
         let mut results = Vec::with_capacity(batches.len());
         let (mut replayed, mut indexed, mut unwritten) = (false, false, 0);
         for BatchRequest { batch, reach } in batches {
@@ -219,7 +219,7 @@ impl GroupContext<'_> {
                 true => batch,
                 false => {
                     // Members of this group may be rolled back.
-                    let (control, settled) = (self.control, first);
+                    let (control, settled) = (self.control, begin.seq);
                     let files = GateFiles { conn, packs: state.packs, control, settled, patience: None };
                     let quotas = state.row_cache.quotas(|| quotas::all_of(conn))?;
                     of_gates = narrowed(&files, reach, &quotas, batch)?;
@@ -247,7 +247,8 @@ impl GroupContext<'_> {
                                 return Ok(());
                             }
                             indexed = true;
-                            changed_files::apply(state, &std::mem::take(&mut edits), tokenizer)
+                            changed_files::apply(state, &std::mem::take(&mut edits), None, tokenizer)
+                                .map(drop)
                         };
                         write_subtrees::write(conn, &delta, &next, &mut changed, &mut ended)?;
                     }
@@ -275,14 +276,15 @@ impl GroupContext<'_> {
             // write nothing would be synced.
             head::touch(conn)?;
         }
-        if head.seq > first {
+        if head.seq > begin.seq {
             head::put(conn, &head)?;
         }
         // Once a group, on its final state: a file that many batches append to is read and indexed once.
         failpoints.pass("index")?;
         changed.write(state)?;
-        changed_files::apply(state, &edits, tokenizer)?;
-        Ok((results, indexed || !edits.is_empty()))
+        let begin = (!indexed).then_some(&begin);
+        indexed |= changed_files::apply(state, &edits, begin, tokenizer)?;
+        Ok((results, indexed))
     }
 }
 

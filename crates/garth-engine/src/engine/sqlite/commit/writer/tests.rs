@@ -10,7 +10,7 @@ use crate::engine::sqlite::SqliteFs;
 use crate::engine::sqlite::commit::group::MAX_GROUP_COMMITS;
 use crate::env::Env;
 use crate::fs::FileSystem as _;
-use crate::model::{At, Body, FindQuery, Op, Precondition, SetAttrs};
+use crate::model::{At, Body, FindQuery, Op, Precondition, SearchQuery, SetAttrs};
 use crate::path::TreePath;
 use crate::rule::sample::{FIRST_WORD, WORDS};
 
@@ -191,6 +191,40 @@ fn new_files_of_a_group_have_the_keys_of_its_end() {
     assert_eq!(found(FindQuery::new(WORDS).equal("third")), ["/words/stays"]);
     assert_eq!(found(FindQuery::new(FIRST_WORD).equal("first")), [""; 0]);
     assert_eq!(held.fs.check().unwrap().findings, []);
+}
+
+#[test]
+fn index_follows_files_that_are_hidden_and_shown() {
+    let held = ControlledWriter::new();
+    let run = |batches: Vec<Batch>| {
+        let mut answers: Vec<_> = batches.into_iter().map(|batch| held.commit(batch)).collect();
+        held.run_next();
+        for answer in &mut answers {
+            told(answer).unwrap();
+        }
+        assert_eq!(held.fs.check().unwrap().findings, []);
+        ["alpha", "beta", "gamma"].map(|word| {
+            let found = futures::executor::block_on(held.fs.search(&SearchQuery::new(word))).unwrap();
+            found.hits.iter().map(|hit| hit.path.to_string()).collect::<Vec<_>>()
+        })
+    };
+    let put = |at: &str, text: &str, searchable: bool| {
+        let attrs = SetAttrs::new().searchable(searchable);
+        Batch::new([Op::write(address(at), text.to_owned()).with_attrs(attrs)])
+    };
+    let set = |at: &str, searchable: bool| {
+        Batch::new([Op::set_attrs(address(at), SetAttrs::new().searchable(searchable))])
+    };
+    let none = || Vec::<String>::new();
+    let one = |path: &str| vec![path.to_owned()];
+    let found = run(vec![put("/a", "alpha", false), put("/b", "alpha", true)]);
+    assert_eq!(found, [one("/b"), none(), none()]);
+    let found = run(vec![write("/a", "beta"), write("/b", "beta"), set("/b", false)]);
+    assert_eq!(found, [none(), none(), none()]);
+    let found = run(vec![write("/a", "gamma"), write("/b", "gamma"), set("/a", true)]);
+    assert_eq!(found, [none(), none(), one("/a")]);
+    let found = run(vec![set("/a", false), write("/a", "beta"), set("/a", true), set("/b", true)]);
+    assert_eq!(found, [none(), one("/a"), one("/b")]);
 }
 
 #[test]
