@@ -34,7 +34,7 @@ fn families() -> [(&'static str, &'static str, String); 5] {
     let said =
         |number| json!({"role": "user", "content": format!("Line {number}: {}", words(200))}).to_string();
     let transcript: String = (0..3_000).map(|number| said(number) + "\n").collect();
-    let import = of(json!({"name": "second", "format": "openai", "transcript": transcript}));
+    let import = of(json!({"name": "second", "format": "openai", "mode": "whole", "transcript": transcript}));
     [
         ("skills", "/v1/agents/coder/skills/list", "{}".to_owned()),
         ("pack", "/v1/context/pack", of(json!({"name": "work", "budget": 1_000_000, "dry": true}))),

@@ -226,8 +226,8 @@ fn removed_content_of_an_open_file_is_no_hole() {
     assert_eq!(account.extents(), 0);
     assert!(block_on(held.read_at(0, 10)).unwrap_err().is(ErrorKind::Gone));
     assert!(block_on(held.next_data(0)).unwrap_err().is(ErrorKind::Gone));
-    let by_node = account.fs.read(&At::Node(held.ino()), ByteRange::ALL);
-    assert!(block_on(by_node).unwrap_err().is(ErrorKind::Gone));
+    let by_node = At::Node(held.ino());
+    assert!(block_on(account.fs.read(&by_node, ByteRange::ALL)).unwrap_err().is(ErrorKind::Gone));
 }
 
 #[test]
