@@ -108,8 +108,10 @@ fn export_of_the_past_reports_gone_files() {
     let out = tempfile::tempdir().unwrap();
     for name in ["folder/", "all.tar"] {
         let to = out.path().join(name);
-        let said = garth.fails(1, &["export", "/logs", to.to_str().unwrap(), "--at", &seq]);
-        assert!(said.contains("no longer stored"), "{said}");
+        let done = garth.run(&["export", "/logs", to.to_str().unwrap(), "--at", &seq], b"");
+        let (printed, said) = (text(&done.stdout), text(&done.stderr));
+        assert_eq!(done.status.code(), Some(1), "{said}");
+        assert!(printed.contains("1 failed") && said.contains("no longer stored"), "{printed}{said}");
     }
     assert_eq!(std::fs::read_to_string(out.path().join("folder/note")).unwrap(), "one");
     assert!(!out.path().join("folder/a.tmp").exists());

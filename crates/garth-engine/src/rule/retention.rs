@@ -29,7 +29,8 @@ pub struct Retention {
     pub commits: Option<u64>,
     /// Limit on the stored bytes of the account.
     pub stored: Option<u64>,
-    /// Time that old content is kept, by path class; at most [`MAX_CLASSES`].
+    /// Time that old content is kept, by path class; at most [`MAX_CLASSES`]. In answers they are in the order
+    /// of their patterns.
     pub content: Vec<ContentLimit>,
 }
 
@@ -80,6 +81,12 @@ impl Retention {
             return Err(Error::invalid(format!("retention limits are at most {}", i64::MAX)));
         }
         Ok(())
+    }
+
+    /// Returns it with the content limits in the order of their patterns.
+    pub(crate) fn in_order(mut self) -> Self {
+        self.content.sort_unstable_by(|one, other| one.pattern.as_str().cmp(other.pattern.as_str()));
+        self
     }
 
     /// Returns the first commit whose state stays readable, of a log that ends at `head`. `held` is the first

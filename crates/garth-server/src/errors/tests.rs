@@ -105,9 +105,9 @@ fn clients_see_advice_of_the_library_in_their_words() {
     let path = TreePath::parse("/a").unwrap();
     for kind in ErrorKind::ALL {
         for advice in Advice::ALL {
-            let error = Error::at(*kind, &path, "is wrong").advising(*advice, "see `--option`");
+            let error = Error::at(*kind, &path, "is wrong").advising(*advice, "see `--force`");
             let words = match advice {
-                Advice::Command | Advice::OtherCaller | Advice::Recall => "see `--option`",
+                Advice::Command | Advice::OtherCaller | Advice::Recall => "see `--force`",
                 Advice::UploadLimit => {
                     "send parts of at most that size to `POST /v1/uploads`, and join them with `POST /v1/batch`"
                 }

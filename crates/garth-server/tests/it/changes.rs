@@ -485,7 +485,7 @@ fn stream_of_folded_position_is_gone() {
         account.gc(Duration::ZERO).await.unwrap();
         account.retention().await.unwrap().oldest.0
     });
-    for (query, last) in [("?in=/in", Some(&*first)), ("?since=0", None)] {
+    for (query, last) in [("?in=/in&since=0", Some(&*first)), ("?since=0", None)] {
         let mut events = Events::open(&server, &server.key, query, last).unwrap();
         assert_eq!(failure(&mut events), "GONE");
     }

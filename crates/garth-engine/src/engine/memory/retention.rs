@@ -71,7 +71,7 @@ fn ended_contents(versions: &Timeline<Node>) -> Vec<(Seq, Seq)> {
 impl State {
     fn retention_state(&self) -> RetentionState {
         RetentionState {
-            set: self.retention.clone(),
+            set: self.retention.clone().in_order(),
             oldest: self.oldest,
             oldest_time: self.info(self.oldest).map(|commit| commit.time),
             folded: Seq(0),

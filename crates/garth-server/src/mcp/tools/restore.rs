@@ -25,7 +25,7 @@ const MAX_PATHS: usize = 20;
 
 fields! {
     /// Makes a file, or a directory with all below it, what it was before; also brings back what was deleted.
-    /// The present state is kept. Files whose old content is no longer stored stay.
+    /// The present state is kept.
     pub(crate) struct RestoreFields<'a> {
         /// Path.
         path: Cow<'a, str> = string_of("path");
@@ -107,7 +107,7 @@ fn is_cut_to_second(time: &str) -> bool {
 
 /// Returns the answer for a restore of the state that `at` names.
 fn answer(report: &RestoreReport, at: &str) -> Result<ToolAnswer, Refusal> {
-    let RestoreReport { path, version, restored, removed, gone, gone_paths, .. } = report;
+    let RestoreReport { path, version, restored, removed, gone, .. } = report;
     let version_text = version.map(|version| format!(", version {version}")).unwrap_or_default();
     let (name, at) = (shown(path.as_str()), shown(at));
     let text = match report.seq {
@@ -123,16 +123,13 @@ fn answer(report: &RestoreReport, at: &str) -> Result<ToolAnswer, Refusal> {
     lines.push(&text);
     if *gone > 0 {
         let files = counted(*gone, "file was", "files were");
-        lines.push(&format!("{files} left, because the earlier content is no longer stored:"));
-        for path in gone_paths {
-            lines.push(&format!("left {}", shown(path.as_str())));
-        }
+        lines.push(&format!("{files} left as now, because the earlier content is no longer stored."));
     }
     let shown = changes.iter().take_while(|change| lines.push(change)).count();
     // Those below a directory that came back or was removed as a whole are not listed one by one.
     let is_cut = shown < changes.len() || report.changes.len() > MAX_PATHS;
-    let (version, restored, removed, gone) = (*version, *restored, *removed, *gone);
-    let restored = Restored { path, version, restored, removed, gone, gone_paths, changes };
+    let (version, restored, removed) = (*version, *restored, *removed);
+    let restored = Restored { path, version, restored, removed, changes };
     let answer = ToolAnswer::new(lines.into_text(), &restored)?;
     Ok(match is_cut {
         true => answer.hint("There are more; `history` of the path lists them.".to_owned()),
@@ -154,7 +151,8 @@ fn changes(report: &RestoreReport) -> Vec<String> {
             _ => format!("changed {path}"),
         }
     };
-    removed.into_iter().chain(other).take(MAX_PATHS).map(line).collect()
+    let left = report.gone_paths.iter().map(|path| format!("left {}", shown(path.as_str())));
+    removed.into_iter().chain(other).take(MAX_PATHS).map(line).chain(left).collect()
 }
 
 /// Structured answer.
@@ -165,8 +163,6 @@ pub(super) struct Restored<'a> {
     version: Option<VersionId>,
     restored: u64,
     removed: u64,
-    gone: u64,
-    gone_paths: &'a [TreePath],
     changes: Vec<String>,
 }
 

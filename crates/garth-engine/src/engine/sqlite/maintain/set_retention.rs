@@ -22,7 +22,7 @@ pub(crate) fn set(
     to: &Retention,
 ) -> DbResult<()> {
     let known = retention::get(conn)?;
-    if expected.is_some_and(|expected| *expected != known) {
+    if expected.is_some_and(|expected| expected.clone().in_order() != known) {
         let message = "the retention was changed meanwhile; read it again and repeat the change";
         return Err(Error::new(ErrorKind::Conflict, message).into());
     }
@@ -114,7 +114,9 @@ mod tests {
         let before = block_on(fs.retention()).unwrap().set;
         let with = |commits| Retention { commits, ..before.clone() };
         let replace = |from: &Retention, to| block_on(fs.replace_retention(from.clone(), to));
-        replace(&before, with(Some(1))).unwrap();
+        let reversed =
+            Retention { content: before.content.iter().rev().cloned().collect(), ..before.clone() };
+        replace(&reversed, with(Some(1))).unwrap();
         assert!(replace(&before, with(Some(2))).unwrap_err().is(ErrorKind::Conflict));
         assert_eq!(block_on(fs.retention()).unwrap().set, with(Some(1)));
         assert_eq!(replace(&with(Some(1)), with(Some(2))).unwrap().set, with(Some(2)));
