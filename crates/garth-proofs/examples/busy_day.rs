@@ -113,7 +113,7 @@ enum Kept {
     Everything,
     /// Limits that a new account begins with.
     Defaults,
-    /// The same, and an age of one day.
+    /// Default limits, and an age of one day.
     OneDay,
 }
 

@@ -79,7 +79,7 @@ pub(crate) struct Refusal {
     pub(crate) status: StatusCode,
     pub(crate) code: Code,
     pub(crate) kind: ErrorKind,
-    /// What failed, and what every caller can do: at most [`MAX_MESSAGE`] bytes.
+    /// Failure, and what every caller can do about it: at most [`MAX_MESSAGE`] bytes.
     pub(crate) message: String,
     /// Advice that not every caller can follow. Few refusals have some.
     remedies: Option<Box<Remedies>>,

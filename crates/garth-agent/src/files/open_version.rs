@@ -12,8 +12,8 @@ use garth_engine::path::TreePath;
 /// Opens a version of a file. A tree without versions opens the file as long as it has this version.
 ///
 /// # Errors
-/// `Conflict` if the file has another version or was removed, and this version cannot be read any more; `Gone`
-/// if it has this version, whose content is no longer stored.
+/// `Conflict` if the file has another version or was removed, and this version cannot be read any more;
+/// `Gone` if it has this version, whose content is no longer stored.
 pub(super) async fn open_version(
     fs: &dyn FileSystem,
     path: &TreePath,

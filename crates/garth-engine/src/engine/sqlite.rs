@@ -15,6 +15,7 @@ pub(crate) mod schema;
 pub(crate) mod tables;
 // Stored bytes, and the parts of the tree that a handle reaches.
 pub(crate) mod chunk_store;
+pub(crate) mod collecting;
 pub(crate) mod confinement;
 pub(crate) mod gate_judgements;
 pub(crate) mod gates;

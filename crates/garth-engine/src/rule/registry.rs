@@ -1,5 +1,6 @@
 //! The set of rules and projections that every tree of a data folder has, and the content limits that a new
-//! one begins with. The layer above the engine registers it when a folder is opened, so that the engine knows no feature of that layer.
+//! one begins with. The layer above the engine registers it when a folder is opened, so that the engine knows
+//! no feature of that layer.
 
 use std::sync::Arc;
 

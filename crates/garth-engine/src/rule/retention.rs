@@ -29,8 +29,8 @@ pub struct Retention {
     pub commits: Option<u64>,
     /// Limit on the stored bytes of the account.
     pub stored: Option<u64>,
-    /// Time that old content is kept, by path class; at most [`MAX_CLASSES`]. In answers they are in the order
-    /// of their patterns.
+    /// Time that old content is kept, by path class; at most [`MAX_CLASSES`]. In answers, they are in the
+    /// order of their patterns.
     pub content: Vec<ContentLimit>,
 }
 

@@ -1,4 +1,4 @@
-//! What to do about a failure, where not every caller can do it: users of the HTTP API can send other fields,
+//! Ways to mend a failure that not every caller can take: users of the HTTP API can send other fields,
 //! and models can call other tools.
 
 use std::borrow::Cow;

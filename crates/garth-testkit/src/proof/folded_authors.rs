@@ -63,7 +63,7 @@ type State = BTreeMap<String, Written>;
 /// Tree under random changes, and its states that are recorded.
 struct Sweep {
     fs: Arc<SqliteFs>,
-    /// The same tree, with the bug if there is one.
+    /// View of this tree, with the bug if there is one.
     seen: Arc<dyn FileSystem>,
     random: Random,
     /// States by commit. None is before the oldest readable one.

@@ -21,7 +21,7 @@ fn assert_crash_loses_nothing(by: By, variable: &str) {
     let report = crash(by, None, crashes).unwrap_or_else(|broken| panic!("{broken}"));
     println!("{report}");
     assert_eq!(report["crashes"], crashes);
-    // Each crash leaves at least the commits that the log keeps, once so many were made.
+    // Each crash leaves at least the commits that the log keeps, once these were made.
     assert!(report["commits acknowledged"] > 0 && report["states compared"] > 0, "{report}");
 }
 

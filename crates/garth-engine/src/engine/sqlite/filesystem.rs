@@ -16,13 +16,11 @@ use futures::channel::oneshot;
 use rusqlite::Connection;
 use tracing::Span;
 
-use self::open_node::Handle;
-use crate::engine::planner::NodeRow;
 use crate::engine::sqlite::chunk_store::Packs;
+use crate::engine::sqlite::collecting::Collecting;
 use crate::engine::sqlite::commit::writer::Writer;
 use crate::engine::sqlite::confinement::Reach;
 use crate::engine::sqlite::control::ControlCache;
-use crate::engine::sqlite::maintain::background::Collecting;
 use crate::engine::sqlite::open_nodes::OpenNodes;
 use crate::engine::sqlite::open_pasts::{OpenPasts, Past};
 use crate::engine::sqlite::query::gated_facts::GatedFacts;
@@ -283,21 +281,6 @@ impl SqliteFs {
     /// Returns the head if it is after `since`.
     async fn newer(&self, since: Seq) -> Result<Option<Head>> {
         Ok(Some(self.head().await?).filter(|head| head.seq > since))
-    }
-
-    /// Returns a handle to a node that `check` accepts.
-    fn handle(&self, at: &At, check: impl FnOnce(&ReadView<'_>, &NodeRow) -> DbResult<()>) -> Result<Handle> {
-        let held = self.as_of.is_none();
-        let ino = self.with_view(|view| {
-            let node = view.at(at)?;
-            check(view, &node)?;
-            if held {
-                // Inside the transaction that found the node: `gc` could collect it in between.
-                self.reach.hold(node.ino, &self.inner.open);
-            }
-            Ok(node.ino)
-        })?;
-        Ok(Handle { fs: self.clone(), ino, held })
     }
 
     fn store_id(&self) -> StoreId {

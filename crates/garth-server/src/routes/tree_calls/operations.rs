@@ -211,8 +211,8 @@ pub(in crate::routes) struct FoundDifference<'a> {
     kinds: [Option<Kind>; 2],
     /// Attributes that differ.
     attributes: &'a [&'static str],
-    /// `lines`, `binary`, `too_long`, or `gone` for content that is no longer stored; `null` if the content does
-    /// not differ.
+    /// `lines`, `binary`, `too_long`, or `gone` for content that is no longer stored; `null` if the content
+    /// does not differ.
     content: Option<&'static str>,
     #[serde(flatten)]
     lines: Option<FoundLines<'a>>,

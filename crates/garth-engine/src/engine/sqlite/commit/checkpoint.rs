@@ -115,8 +115,8 @@ impl Checkpoints {
         Ok(())
     }
 
-    /// Copies the WAL as far as readers allow. If no reader needs older pages, all of it is copied, and SQLite
-    /// cuts the file off after its last page. Blocks.
+    /// Copies the WAL as far as readers allow. If no reader needs older pages, all of it is copied, and
+    /// SQLite cuts the file off after its last page. Blocks.
     pub(crate) fn copy_all(&self) -> Result<()> {
         for _ in 0..COPY_TRIES {
             // One that runs already may have begun before the last commit.

@@ -88,8 +88,8 @@ pub(super) fn full(numbers: Option<(u64, u64)>) -> Error {
     Error::new(ErrorKind::QuotaExceeded, message)
 }
 
-/// Returns true for a batch that adds no content, and ends names, content or snapshots. An account has only
-/// so many of them. Batches that end nothing, or have long notes, could make it grow without bound.
+/// Returns true for a batch that adds no content, and ends names, content or snapshots, of which an account
+/// has a limited number. Batches that end nothing, or have long notes, could make it grow without bound.
 fn releases(delta: &Delta, batch: &Batch) -> bool {
     let releases = |op: &Op| {
         matches!(

@@ -10,7 +10,7 @@ use crate::engine::planner::NodeRow;
 use crate::engine::sqlite::query::read_view::ReadView;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::{OpenFile, OpenNode};
-use crate::model::{ByteRange, Entry, Ino, MAX_READ};
+use crate::model::{At, ByteRange, Entry, Ino, MAX_READ};
 use crate::sqlite::DbResult;
 
 /// A node held open, now or in the past.
@@ -20,6 +20,27 @@ pub(super) struct Handle {
     pub(super) ino: u64,
     /// True if it is counted in `OpenNodes`. The state of a handle of the past is in `OpenPasts`.
     pub(super) held: bool,
+}
+
+impl SqliteFs {
+    /// Returns a handle to a node that `check` accepts.
+    pub(super) fn handle(
+        &self,
+        at: &At,
+        check: impl FnOnce(&ReadView<'_>, &NodeRow) -> DbResult<()>,
+    ) -> Result<Handle> {
+        let held = self.as_of.is_none();
+        let ino = self.with_view(|view| {
+            let node = view.at(at)?;
+            check(view, &node)?;
+            if held {
+                // Inside the transaction that found the node: `gc` could collect it in between.
+                self.reach.hold(node.ino, &self.inner.open);
+            }
+            Ok(node.ino)
+        })?;
+        Ok(Handle { fs: self.clone(), ino, held })
+    }
 }
 
 #[async_trait]

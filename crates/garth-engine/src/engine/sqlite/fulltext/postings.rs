@@ -77,8 +77,8 @@ impl Lookups for Index<'_> {
         ids(statement.query(params![quoted(&form.word), most])?, step)
     }
 
-    /// Of a word that is everyday English, first asks whether it is in too many passages. SQLite skips rows
-    /// in less time than it returns them.
+    /// Returns the passages of a word if they are few. First asks whether a word of everyday English is in
+    /// too many: SQLite skips rows in less time than it returns them.
     fn few_with(&self, form: &WordForm, most: usize, step: Step<'_, DbError>) -> DbResult<Option<Vec<i64>>> {
         let expected = share_in_english(&form.word).unwrap_or(0.0) * self.totals.passages as f64;
         if expected >= most as f64 && self.are_at_least(form, most, step)? {

@@ -1,21 +1,12 @@
 //! Collection without an operator: as `gc`, once something is due, and slowly.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::Ordering;
 
 use crate::engine::sqlite::SqliteFs;
 use crate::engine::sqlite::filesystem::Inner;
 use crate::engine::sqlite::maintain::due::{self, GRACE};
 use crate::error::Result;
-
-/// State of the collections of this process.
-#[derive(Debug, Default)]
-pub(crate) struct Collecting {
-    /// True while one runs in the background.
-    is_running: AtomicBool,
-    /// Time at which old content was last searched for and removed, in nanoseconds since 1970.
-    pub(super) searched_at: AtomicI64,
-}
 
 /// Ends the time during which a collection counts as running, however it ends.
 struct Running(Arc<Inner>);

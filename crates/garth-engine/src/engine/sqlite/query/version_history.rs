@@ -80,8 +80,8 @@ impl ReadView<'_> {
         }
     }
 
-    /// Fails with `Gone` for a file without a name whose content was removed. The process that has it open was
-    /// stopped for so long that it lost its lease.
+    /// Fails with `Gone` for a file without a name whose content was removed. The process that has it open
+    /// was stopped for longer than its lease.
     pub(crate) fn check_unnamed(&self, node: &NodeRow) -> DbResult<()> {
         if node.nlink == 0
             && let Some(end) = nodes::last_unlink(self.conn, node.ino)?

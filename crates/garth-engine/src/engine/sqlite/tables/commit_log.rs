@@ -196,8 +196,8 @@ pub(crate) fn changes_between(conn: &Connection, after: u64, last: u64) -> DbRes
     all(conn, sql, params![after, last], |row| row.get(0))
 }
 
-/// Removes the commits after `after` and before `till` from the log, after `take` got each with its author:
-/// so many that their changes take about `limit` pieces, at least one. Returns the last of them, or `None` if
+/// Removes commits after `after` and before `till` from the log, after `take` got each with its author, until
+/// the changes of those removed take `limit` pieces. Returns the last of them, or `None` if
 /// there was none. The row of a commit with an idempotency key stays: a retry gets its answer as long as the
 /// record of the key.
 pub(crate) fn remove_before(

@@ -1,4 +1,4 @@
-//! What ends and what holds content, in an account on a manual clock.
+//! Content that ends and what holds it, in an account on a manual clock.
 
 use futures::executor::block_on;
 

@@ -59,7 +59,8 @@ impl Check<'_> {
                     );
                     report.add("past", what);
                 } else if *fork >= reached || *till == 0 || *till > reached {
-                    // Others are being removed with the past. At another fork than its own it has no end here.
+                    // Others are being removed with the past. At another fork than its own, it has no end
+                    // here.
                     judge_ended(view.conn, report, times, *till)?;
                 }
             }
