@@ -44,7 +44,7 @@ const FILE_SYSTEM: [(&str, Served); 29] = [
     ("view_base", Not("for views inside of the process")),
 ];
 
-const ACCOUNT_STORE: [(&str, Served); 16] = [
+const ACCOUNT_STORE: [(&str, Served); 17] = [
     ("raw", Not("no request may see or change the data of garth itself")),
     ("overriding_rules", Not("no request may ask to violate rules; the command line can")),
     ("rules", By(&["/v1/admin/rules/list"])),
