@@ -155,7 +155,7 @@ impl SqliteUpload {
     /// Fails if the account has no room for the uploads in progress, with `length` more bytes of this one.
     fn check_room(&self, length: usize) -> Result<()> {
         let arrived = self.pack.as_ref().map_or(0, |pack| pack.size) + length as u64;
-        self.writer.check_stored(&self.owner, arrived.saturating_sub(self.counted))
+        self.writer.check_stored(arrived.saturating_sub(self.counted))
     }
 
     /// Moves one chunk from memory to the pack.

@@ -223,20 +223,14 @@ impl Writer {
     }
 
     /// Fails if the account has no room for the uploads in progress, and for `more` bytes of one of them.
-    pub(crate) fn check_stored(&self, owner: &str, more: u64) -> Result<()> {
+    pub(crate) fn check_stored(&self, more: u64) -> Result<()> {
         let (limit, used) = self.pool.read(|conn| {
             let limit = self.control.at(conn, head::get(conn)?.control)?.retention.stored;
             // Without a limit, nothing has to be counted.
             Ok((limit, limit.map_or(Ok(0), |_| stored::used(conn))?))
         })?;
         let arriving = self.arriving.bytes().saturating_add(more);
-        match limit {
-            // A view, which has an owner, learns no numbers.
-            Some(limit) if used.saturating_add(arriving) > limit => {
-                Err(stored::full(owner.is_empty().then_some((limit, used))))
-            }
-            _ => Ok(()),
-        }
+        limit.map_or(Ok(()), |limit| stored::check_room(limit, used, arriving))
     }
 
     /// Returns the uploads in progress.

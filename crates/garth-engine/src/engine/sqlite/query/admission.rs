@@ -25,7 +25,7 @@ impl ReadView<'_> {
         let control = self.control.at(self.conn, head::get(self.conn)?.control)?;
         if let Some(limit) = control.retention.stored {
             let used = stored::used(self.conn)?.saturating_add(of_all);
-            stored::check_room(self.reach, limit, used, content.arrives)?;
+            stored::check_room(limit, used, content.arrives)?;
         }
         let At::Path(path) = at else { return Ok(()) };
         let within = self.reach.within.without(self.reach.gates.holes());
