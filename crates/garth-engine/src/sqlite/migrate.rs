@@ -15,6 +15,10 @@ const WAL_TRIES: u32 = 100;
 /// Pause between two attempts.
 const WAL_PAUSE: std::time::Duration = std::time::Duration::from_millis(20);
 
+/// Bytes of a page in new files. A commit writes each page that it changes, first to the WAL, then to the
+/// file, and most of its rows are far shorter than a page. Why: `docs/decisions/pages-of-2-kib.md`.
+const PAGE_SIZE: u32 = 2048;
+
 /// Value of `PRAGMA auto_vacuum` in a file that can return free pages to the disk.
 pub(crate) const INCREMENTAL: i64 = 2;
 
@@ -77,6 +81,10 @@ impl Format {
     ) -> DbResult<()> {
         // Before the switch to WAL, which writes: a file of another program must stay unchanged.
         let version = self.version(conn, database)?;
+        if version == 0 {
+            // As `auto_vacuum` below: before the first page.
+            conn.pragma_update(None, "page_size", PAGE_SIZE)?;
+        }
         if self.shrinks && version == 0 {
             // Before the first page, which the switch to WAL writes: later SQLite ignores it.
             conn.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
@@ -112,6 +120,8 @@ pub(crate) fn copy(conn: &Connection, target: &str) -> DbResult<()> {
         // SQLite ignores it for this file, and applies it to the copy.
         conn.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
     }
+    // SQLite ignores this for the file, too.
+    conn.pragma_update(None, "page_size", PAGE_SIZE)?;
     conn.execute("VACUUM INTO ?1", [target])?;
     Ok(())
 }

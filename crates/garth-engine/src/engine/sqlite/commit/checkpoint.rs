@@ -23,11 +23,11 @@ use crate::threads::executor::Work;
 const PASSIVE: &str = "PRAGMA wal_checkpoint(PASSIVE)";
 /// Statement of a RESTART.
 const RESTART: &str = "PRAGMA wal_checkpoint(RESTART)";
-/// Pages in the WAL, not yet copied, from which a PASSIVE checkpoint runs: 2 MiB. Large enough that a page
-/// changed by many commits is copied once for all of them.
-const PASSIVE_ABOVE: i64 = 512;
-/// Pages in the WAL from which a RESTART runs: 8 MiB.
-const RESTART_ABOVE: i64 = 2048;
+/// Pages in the WAL, not yet copied, from which a PASSIVE checkpoint runs: 4 MiB in new accounts. Large
+/// enough that a page changed by many commits is copied once for all of them.
+const PASSIVE_ABOVE: i64 = 2048;
+/// Pages in the WAL from which a RESTART runs: 16 MiB in new accounts.
+const RESTART_ABOVE: i64 = 8192;
 /// Time that a RESTART waits for readers of old pages. Commits wait for it.
 const RESTART_WAIT: Duration = Duration::from_millis(200);
 

@@ -16,8 +16,9 @@ use crate::sqlite::migrate::INCREMENTAL;
 const PART: u64 = 4;
 /// Bytes that must be free for a file to shrink.
 const LEAST: u64 = 1 << 20;
-/// Pages moved in one step: 1 MiB. Each also changes the page that leads to it, and both go to the WAL.
-const PAGES: usize = 256;
+/// Pages moved in one step: 1 MiB in new accounts. Each also changes the page that leads to it, and both go
+/// to the WAL.
+const PAGES: usize = 512;
 
 impl SqliteFs {
     /// Moves pages from the end of the database to free ones, and cuts the file off after the last one, while
