@@ -31,12 +31,9 @@ impl<'a> Scratch<'a> {
         parents: bool,
     ) -> Result<Outcome> {
         reject_inode(to)?;
-        let source = match self.past(as_of)? {
-            Some(mut past) => {
-                let source = source(&mut past, from, recursive)?;
-                check_contents(&past, &source)?;
-                source
-            }
+        let mut past = self.past(as_of)?;
+        let source = match &mut past {
+            Some(past) => source(past, from, recursive)?,
             None => source(self, from, recursive)?,
         };
         // The source is looked up first: of two errors, that of the source is reported.
@@ -56,6 +53,8 @@ impl<'a> Scratch<'a> {
                 if source.node.is_directory() {
                     reject_exclusions(self.within, &to)?;
                 }
+                // The content is read last: of two errors, that of the place is reported.
+                check_contents(past.as_ref(), &source)?;
                 return self.copy_new(&source, &slot);
             }
         };
@@ -67,6 +66,7 @@ impl<'a> Scratch<'a> {
         if old == source.node.ino && as_of.is_none() {
             return Ok(self.unchanged(old));
         }
+        check_contents(past.as_ref(), &source)?;
         self.count_copied(0, &source.node.content).map_err(|error| error.about(&to))?;
         self.edited(old, 0);
         self.laid.own.remove(&old);
@@ -173,7 +173,8 @@ impl<'a> Scratch<'a> {
 }
 
 /// Fails with `Gone` for a source in the past whose old content is no longer kept.
-fn check_contents(past: &View<'_>, source: &Source) -> Result<()> {
+fn check_contents(past: Option<&View<'_>>, source: &Source) -> Result<()> {
+    let Some(past) = past else { return Ok(()) };
     let below = source.below.iter().map(|(found, node)| (node, Some(&found.path)));
     for (node, path) in std::iter::once((&source.node, source.path.as_ref())).chain(below) {
         if node.kind == Kind::File && past.state.is_content_gone(node.ino, past.seq) {

@@ -429,13 +429,13 @@ fn failed_checkpoint_stops_writes_until_wal_is_copied() {
     held.run_now(head::touch);
     held.fs.runtime().failpoints().arm(CHECKPOINT, Failure::Sync, 0);
     // Longer than the threshold of a RESTART, which therefore follows the commit.
-    let content: Vec<u8> = (0..9 * MIB).map(|n| (n ^ (n / MIB)) as u8).collect();
+    let content: Vec<u8> = (0..18 * MIB).map(|n| (n ^ (n / MIB)) as u8).collect();
     let mut long = held.commit(write("/long", content));
     held.run_next();
     assert_eq!(told(&mut long).unwrap().seq, Seq(1), "it was committed before");
     let later = futures::executor::block_on(held.fs.commit(write("/later", "x")));
     assert!(later.unwrap_err().is(ErrorKind::Poisoned));
-    assert_eq!(held.content("/long").unwrap().len(), 9 * MIB, "what is there can be read");
+    assert_eq!(held.content("/long").unwrap().len(), 18 * MIB, "what is there can be read");
     let ControlledWriter { fs, folder } = held;
     drop(fs);
     assert!(folder.path().join("tree.db-wal").exists(), "closing it copies nothing");
@@ -448,7 +448,7 @@ fn failed_checkpoint_stops_writes_until_wal_is_copied() {
             .with(|conn| Ok(conn.query_row("PRAGMA wal_checkpoint(NOOP)", [], |row| row.get::<_, i64>(1))?))
     };
     let left = pages().unwrap();
-    assert!(left > 2048, "{left}");
+    assert!(left > 8192, "{left}");
     assert_eq!(futures::executor::block_on(again.commit(write("/later", "x"))).unwrap().seq, Seq(2));
     // The first commit of the new instance copied the WAL before it, so the WAL starts over.
     assert!(pages().unwrap() < 100, "the commit is the first in a log that began anew");
