@@ -54,8 +54,8 @@ fn failed_checkpoints_are_logged_under_their_account() {
     for (tree, name) in trees.iter().zip(names) {
         block_on(tree.write("/first", "x")).unwrap();
         data.folder.runtime.failpoints().arm(CHECKPOINT, Failure::Io, 0);
-        // A checkpoint follows 2,048 pages of the log, 4 MiB. Content that repeats itself would be stored once, and
-        // `write` would stage it outside the database.
+        // A checkpoint follows 2,048 pages of the log, 4 MiB. Content that repeats itself would be stored
+        // once, and `write` would stage it outside the database.
         let mut state = 1_u64;
         let mut byte = || {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
