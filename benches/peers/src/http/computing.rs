@@ -82,7 +82,9 @@ pub(crate) fn beside_computing(options: &Options) -> Result<Figures> {
 }
 
 fn words(bytes: usize) -> String {
-    (0..).map(|number| format!("word{} ", number % 977)).take(bytes / 7).collect()
+    let mut text: String = (0..bytes / 6).map(|number| format!("word{} ", number % 977)).collect();
+    text.truncate(bytes);
+    text
 }
 
 /// Creates an account with much data of every kind. Returns one of its keys.

@@ -208,6 +208,23 @@ mod tests {
     }
 
     #[test]
+    fn new_files_and_copies_have_small_pages() {
+        let folder = tempfile::tempdir().unwrap();
+        let database = database(folder.path());
+        bring_forward(&FIRST, &database).unwrap();
+        assert_eq!(number(&database, "PRAGMA page_size"), i64::from(PAGE_SIZE));
+        // As older versions created it.
+        std::fs::remove_file(&database.file).unwrap();
+        execute(&database, "PRAGMA page_size = 4096; PRAGMA journal_mode = WAL");
+        bring_forward(&FIRST, &database).unwrap();
+        let target = folder.path().join("copy.db");
+        copy(&Connection::open(&database.file).unwrap(), target.to_str().unwrap()).unwrap();
+        assert_eq!(number(&database, "PRAGMA page_size"), 4096);
+        let copied = Database { file: target, ..database };
+        assert_eq!(number(&copied, "PRAGMA page_size"), i64::from(PAGE_SIZE));
+    }
+
+    #[test]
     fn new_file_can_return_pages_and_old_one_keeps_its_mode() {
         static OLD: Format = Format { application_id: 17, scripts: &[SCRIPTS[0]], shrinks: false };
         let folder = tempfile::tempdir().unwrap();

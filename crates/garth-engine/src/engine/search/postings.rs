@@ -62,8 +62,8 @@ pub trait Postings {
     /// Asks for the newest passages of words: [`most`](WordLimits::most) of each form, and
     /// [`near_most`](Start::near_most) of each word near in meaning.
     ///
-    /// Of a word near in meaning that as many passages contain as its limit or more, the engine may return
-    /// none, as not complete: such a word does not count.
+    /// The engine may return no passages, as not complete, of a word near in meaning that reaches its limit:
+    /// such a word does not count.
     ///
     /// If one of the words has passages, and each of its forms fewer than its [`probe`](WordLimits::probe),
     /// the engine may return only `probe` passages for each form of all words. It may then also return none,
