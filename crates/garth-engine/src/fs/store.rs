@@ -61,8 +61,9 @@ pub trait AccountStore: FileSystem {
 
     /// Collects garbage, and the past that the retention ends, in steps that hold up commits for 50 ms at
     /// most. Data that other processes may still use is removed in two phases: one run marks it, and a run at
-    /// least `grace` later removes it unless a process took a lease in between. Each process looks for marks
-    /// once a minute, so a shorter `grace` is safe only if no other process has the account open.
+    /// least `grace` later removes it unless a process took a lease in between. Each process takes its leases
+    /// once a minute, so a `grace` below two minutes is safe only if no other process has the account open:
+    /// its reads of what is removed fail.
     ///
     /// An upload that no commit has used is removed `grace` after it was finished, but not within two
     /// minutes; one that still arrives, when it has been idle for a day.
@@ -238,6 +239,12 @@ pub struct Collected {
     pub waiting: u64,
     /// Bytes of pack files that are given back after the grace.
     pub waiting_bytes: u64,
+    /// Commits that can no longer be read and leave the version log after the grace, or once no view of the
+    /// past has them open.
+    pub waiting_commits: u64,
+    /// Files with old content that can no longer be read and is removed after the grace, or once no view of
+    /// the past or handle has it open.
+    pub waiting_contents: u64,
     /// Commits that left the version log, with the past before them.
     pub folded: u64,
     /// Versions of entries removed with that past.
@@ -302,6 +309,10 @@ pub struct RetentionState {
     pub oldest_time: Option<Timestamp>,
     /// Commit up to which the rows of the past are removed, at most `oldest`.
     pub folded: Seq,
+    /// Stored bytes, which the limit counts.
+    pub stored: u64,
+    /// True if the limit on stored bytes leaves no room for the smallest commit that adds something.
+    pub full: bool,
     /// First thing that keeps `oldest` or `folded` from rising, if any.
     pub held_by: Option<Hold>,
 }

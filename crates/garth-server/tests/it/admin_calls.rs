@@ -203,13 +203,18 @@ fn full_account_refuses_puts_with_quota_exceeded() {
         server.post("put", body.to_string())
     };
     assert_eq!(put(0, 1000).status, 200);
+    let headers = format!("authorization: Bearer {}\r\n", server.key);
+    assert!(server.request("PUT", "/v1/fs/old", &headers, &[b'x'; 1000]).status < 300);
     let stored = call(&server, "usage", &json!({}))["stored"].as_u64().unwrap();
     call(&server, "retention/set", &json!({"max_stored": stored}));
     put(1, 1000).refused(403, "QUOTA_EXCEEDED");
     // Bytes of a file are refused before they are received.
-    let headers = format!("authorization: Bearer {}\r\n", server.key);
     let file = server.request("PUT", "/v1/fs/long", &headers, &vec![b'x'; 200_000]);
     assert_eq!(file.status, 403, "{}", file.text());
+    // An empty file in place of another ends content.
+    let emptied = server.request("PUT", "/v1/fs/old", &headers, b"");
+    assert!(emptied.status < 300, "{}", emptied.text());
+    assert_eq!(server.request("PUT", "/v1/fs/new", &headers, b"").status, 403);
     // Whoever has to make room can do so, and the record of a call is no growth.
     assert_eq!(server.post("delete", json!({"path": "/k0"}).to_string()).status, 200);
     let raise = json!({"max_stored": stored + 10_000_000});

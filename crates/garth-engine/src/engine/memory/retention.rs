@@ -75,6 +75,8 @@ impl State {
             oldest: self.oldest,
             oldest_time: self.info(self.oldest).map(|commit| commit.time),
             folded: Seq(0),
+            stored: 0,
+            full: false,
             held_by: None,
         }
     }

@@ -70,6 +70,11 @@ pub(crate) fn check_room(limit: u64, used: u64, arriving: u64) -> Result<()> {
     if used.saturating_add(arriving) <= limit { Ok(()) } else { Err(full()) }
 }
 
+/// Returns true if the account has no room for the smallest commit that adds something.
+pub(crate) fn is_full(limit: u64, used: u64) -> bool {
+    check_room(limit, used, COMMIT).is_err()
+}
+
 /// Returns the error for a full account. It has no numbers: the use of others is not every caller's to know.
 pub(super) fn full() -> Error {
     let message = "the account has no room for this: remove something and collect, keep less of the past, or have \
@@ -77,18 +82,23 @@ pub(super) fn full() -> Error {
     Error::new(ErrorKind::QuotaExceeded, message)
 }
 
-/// Returns true for a batch that adds no content, and ends names, content or snapshots, of which an account
-/// has a limited number. Batches that end nothing, or have long notes, could make it grow without bound.
+/// Returns true for a batch that adds no name and no content, and ends names, content or snapshots, of which
+/// an account has a limited number. Batches that end nothing, or have long notes or attributes, could make it
+/// grow without bound.
 fn releases(delta: &Delta, batch: &Batch) -> bool {
-    let releases = |op: &Op| {
-        matches!(
-            op,
-            Op::Remove { .. } | Op::DropSnapshot { .. } | Op::Check { .. } | Op::Truncate { size: 0, .. }
-        )
+    let releases = |op: &Op| match op {
+        Op::Remove { .. } | Op::DropSnapshot { .. } | Op::Check { .. } | Op::Truncate { size: 0, .. } => true,
+        // Truncates the file, unless it creates one.
+        Op::Write { body, .. } => body.size() == 0,
+        _ => false,
     };
     let ended = ended(delta);
-    let note = batch.idempotency.as_ref().map_or(0, |record| record.note.len() as u64);
-    ended > 0 && note <= ended.saturating_mul(COMMIT) && batch.ops.iter().all(releases)
+    let note = batch.idempotency.as_ref().map_or(0, |record| record.note.len());
+    let attributes: usize = delta.attributes.values().map(Attributes::weight).sum();
+    ended > 0
+        && (note + attributes) as u64 <= ended.saturating_mul(COMMIT)
+        && delta.names.values().all(|change| change.after.is_none())
+        && batch.ops.iter().all(releases)
 }
 
 /// Returns the number of names, extents and snapshots that end. The names of a removed subtree count as one.
@@ -277,11 +287,37 @@ mod tests {
             Batch::new([Op::check(at("/a"), Precondition::Exists)]),
             Batch::new([Op::truncate(at("/empty"), 0)]),
             noted(Batch::new([Op::remove(at("/a"))]), 5000),
+            Batch::new([Op::write(at("/empty"), "")]),
         ] {
             assert_eq!(account.commit(grows).unwrap_err().kind(), ErrorKind::QuotaExceeded);
         }
         account.commit(noted(Batch::new([Op::remove(at("/a"))]), 1000)).unwrap();
         account.commit(write("/b", 1).even_when_full()).unwrap();
+    }
+
+    #[test]
+    fn full_account_takes_empty_content_in_place_of_other() {
+        let account = account();
+        account.commit(write("/a", 100_000)).unwrap();
+        account.commit(write("/b", 100_000)).unwrap();
+        account.leave(0);
+        assert!(block_on(account.fs.retention()).unwrap().full);
+        let empty = |path: &str| Op::write(at(path), "");
+        let long = SetAttrs::new().metadata("key", "v".repeat(5000));
+        for grows in [
+            Batch::new([empty("/new")]),
+            Batch::new([empty("/a"), empty("/new")]),
+            Batch::new([Op::remove(at("/a")), empty("/a")]),
+            Batch::new([empty("/a").with_attrs(long)]),
+            Batch::new([empty("/a"), Op::append(at("/b"), "x")]),
+        ] {
+            assert_eq!(account.commit(grows).unwrap_err().kind(), ErrorKind::QuotaExceeded);
+        }
+        account
+            .commit(Batch::new([empty("/a").with_attrs(SetAttrs::new().content_type("text/plain"))]))
+            .unwrap();
+        assert_eq!(block_on(account.fs.stat(&at("/a"))).unwrap().size, 0);
+        assert_eq!(account.fs.check().unwrap().findings, []);
     }
 
     #[test]

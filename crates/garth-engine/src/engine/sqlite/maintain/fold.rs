@@ -236,8 +236,10 @@ impl SqliteFs {
     }
 
     fn fold_nodes(&self, pass: Pass, collected: &mut Collected) -> Result<Option<Pass>> {
-        let remove = move |conn: &Connection, turn: &mut Turn| remove_versions(conn, pass.till, turn);
         loop {
+            let now = self.inner.runtime.env().now().0;
+            let remove =
+                move |conn: &Connection, turn: &mut Turn| remove_versions(conn, pass.till, now, turn);
             let Some((removed, more)) = self.pass_step(pass, "fold-nodes", remove)? else { return Ok(None) };
             removed.count_in(collected);
             if !more {
@@ -354,15 +356,15 @@ fn take_replaced(conn: &Connection, till: u64, turn: &mut Turn) -> DbResult<bool
     }
 }
 
-/// Removes the ended versions of the nodes that were found. Returns what it removed, and true if there are
-/// more.
-fn remove_versions(conn: &Connection, till: u64, turn: &mut Turn) -> DbResult<(RemovedPast, bool)> {
+/// Removes the ended versions of the nodes that were found, and marks the nodes that no readable state shows.
+/// Returns what it removed, and true if there are more.
+fn remove_versions(conn: &Connection, till: u64, now: i64, turn: &mut Turn) -> DbResult<(RemovedPast, bool)> {
     let mut removed = RemovedPast::default();
     while let Some(ino) = fold::next_node(conn)? {
         if nodes::links_at(conn, ino, till)? == Some(0) {
             // No readable state shows it. A later run removes all of it, once nobody has it open: handles see
-            // the version that had a name.
-            leases::put_unnamed(conn, ino)?;
+            // the version that had a name. Marked now, so that the next run need not be one that only marks.
+            leases::put_marked(conn, ino, now)?;
         } else {
             while remove_ended(conn, ino, till, &mut removed)? {
                 if turn.is_over() {

@@ -17,7 +17,9 @@ use rusqlite::Connection;
 use crate::engine::sqlite::maintain::orphan_nodes::{self, Place};
 use crate::engine::sqlite::maintain::step::{Times, Turn};
 use crate::engine::sqlite::tables::staged::{self, Due};
-use crate::engine::sqlite::tables::{expiry, idempotency, leases, names_of_node, past_leases};
+use crate::engine::sqlite::tables::{
+    content_gone, expiry, head, idempotency, leases, names_of_node, past_leases,
+};
 use crate::engine::sqlite::{SqliteFs, control};
 use crate::error::{ErrorKind, Result};
 use crate::fs::FileSystem;
@@ -59,6 +61,10 @@ impl SqliteFs {
         self.give_back(times, &mut collected)?;
         self.shrink(&mut collected)?;
         (collected.waiting, collected.waiting_bytes) = self.with_view(|view| waiting(view.conn, times))?;
+        (collected.waiting_commits, collected.waiting_contents) = self.with_view(|view| {
+            let head = head::get(view.conn)?;
+            Ok((head.oldest.saturating_sub(head.folded), content_gone::count_marked(view.conn)?))
+        })?;
         Ok(collected)
     }
 
@@ -177,8 +183,9 @@ mod tests {
     use crate::engine::sqlite::maintain::remove_chunks::remove_chunks;
     use crate::engine::sqlite::schema;
     use crate::env::{Env, ManualClock};
-    use crate::fs::OpenFile;
+    use crate::fs::{AccountStore as _, OpenFile};
     use crate::model::{Body, Idempotency, SetAttrs, Timestamp};
+    use crate::rule::retention::Retention;
     use crate::sqlite::steps;
 
     const GRACE: Duration = Duration::from_secs(600);
@@ -272,6 +279,27 @@ mod tests {
             assert_eq!(account.gc(), Collected::default());
             account.clock.advance(GRACE / 2);
         }
+        assert_eq!(account.fs.check().unwrap().findings, []);
+    }
+
+    #[test]
+    fn report_says_what_waits_until_nothing_does() {
+        let account = account();
+        for (path, text) in [("/a", "one"), ("/a", "two"), ("/b", "gone")] {
+            account.apply(Op::write(at(path), text));
+        }
+        account.apply(Op::remove_file(at("/b")));
+        account.apply(Op::write(at("/c"), "last"));
+        let retention = Retention { commits: Some(0), ..Retention::default() };
+        block_on(account.fs.set_retention(retention)).unwrap();
+        // The past becomes unreadable, then its rows are removed, then the file that it alone shows.
+        for waits in [(5, 0), (0, 1), (0, 0)] {
+            let collected = account.gc();
+            assert_eq!((collected.waiting_commits, collected.waiting), waits);
+            account.clock.advance(GRACE);
+        }
+        assert_eq!(account.count("SELECT count(DISTINCT ino) FROM node"), 3, "the root and two files");
+        assert_eq!(account.gc(), Collected { oldest: 5, ..Collected::default() });
         assert_eq!(account.fs.check().unwrap().findings, []);
     }
 

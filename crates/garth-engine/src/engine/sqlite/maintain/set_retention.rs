@@ -2,6 +2,7 @@
 
 use rusqlite::Connection;
 
+use crate::engine::sqlite::commit::stored;
 use crate::engine::sqlite::control;
 use crate::engine::sqlite::maintain::holds;
 use crate::engine::sqlite::query::read_view::ReadView;
@@ -49,7 +50,10 @@ pub(crate) fn state(view: &ReadView<'_>, open: &[u64]) -> DbResult<RetentionStat
     let kept = holds::first_kept(view)?.filter(|(seq, _)| *seq < allowed).map(|(_, hold)| hold);
     // A view keeps the rows of its state, not `oldest`.
     let read = holds::first_read(conn, open, now)?.filter(|seq| *seq < head.oldest);
+    let used = stored::used(conn)?;
     Ok(RetentionState {
+        full: set.stored.is_some_and(|limit| stored::is_full(limit, used)),
+        stored: used,
         set,
         oldest: Seq(head.oldest),
         oldest_time,

@@ -83,6 +83,12 @@ pub(crate) fn first_mark(conn: &Connection) -> DbResult<Option<i64>> {
     Ok(conn.prepare_cached(sql)?.query_row([], |row| row.get(0))?)
 }
 
+/// Returns the number of nodes with marked spans, whose content is not removed.
+pub(crate) fn count_marked(conn: &Connection) -> DbResult<u64> {
+    let sql = "SELECT count(DISTINCT ino) FROM content_gone WHERE marked IS NOT NULL";
+    Ok(conn.prepare_cached(sql)?.query_row([], |row| row.get(0))?)
+}
+
 /// Returns true if a span was marked at a time later than `now`.
 pub(crate) fn is_any_ahead(conn: &Connection, now: i64) -> DbResult<bool> {
     Ok(one(conn, "SELECT 1 FROM content_gone WHERE marked > ?1 LIMIT 1", [now], |_| Ok(()))?.is_some())
@@ -187,7 +193,7 @@ mod tests {
         for (marked, one) in [(200, span(7, 5, 9)), (100, span(8, 1, 3)), (100, span(7, 1, 3))] {
             assert!(mark(&conn, one, marked).unwrap());
         }
-        assert_eq!(first_mark(&conn).unwrap(), Some(100));
+        assert_eq!((first_mark(&conn).unwrap(), count_marked(&conn).unwrap()), (Some(100), 2));
         let next = |before, after| next_marked(&conn, before, after).unwrap();
         assert_eq!(next(99, FIRST_MARK), None);
         let (one, after) = next(300, FIRST_MARK).unwrap();

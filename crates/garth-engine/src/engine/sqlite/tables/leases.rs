@@ -12,6 +12,15 @@ pub(crate) fn put_unnamed(conn: &Connection, ino: u64) -> DbResult<()> {
     Ok(())
 }
 
+/// Records a node without a name, and marks it unless a process has a lease on it or it is marked.
+pub(crate) fn put_marked(conn: &Connection, ino: u64, now: i64) -> DbResult<()> {
+    put_unnamed(conn, ino)?;
+    let sql = "UPDATE unnamed SET doomed_at = ?2 WHERE ino = ?1 AND doomed_at IS NULL
+         AND NOT EXISTS (SELECT 1 FROM lease WHERE lease.ino = ?1)";
+    conn.prepare_cached(sql)?.execute(params![ino, now])?;
+    Ok(())
+}
+
 /// Returns true for a node that `gc` looks at: perhaps a process has it open.
 pub(crate) fn is_unnamed(conn: &Connection, ino: u64) -> DbResult<bool> {
     Ok(one(conn, "SELECT 1 FROM unnamed WHERE ino = ?1", [ino], |_| Ok(()))?.is_some())

@@ -159,7 +159,7 @@ mod tests {
                 r#"{"account":"acme","bytes":0,"chunks":0,"content_bytes":0,"contents":0,"dry_run":false,"#,
                 r#""ended_bytes":0,"ended_versions":0,"expired":1,"folded":5,"#,
                 r#""freed":0,"merged":2,"ok":true,"oldest":0,"packs":0,"shrunk":0,"staged":0,"versions":0,"#,
-                r#""waiting":0,"waiting_bytes":0}"#
+                r#""waiting":0,"waiting_bytes":0,"waiting_commits":0,"waiting_contents":0}"#
             )
         );
         let report = Collectable { unnamed: 3, oldest: 9, ..Collectable::default() };

@@ -183,6 +183,8 @@ mod tests {
             oldest: Seq(3),
             oldest_time: Some(Timestamp(0)),
             folded: Seq(2),
+            stored: 0,
+            full: false,
             held_by,
         };
         let limit = ContentLimit {

@@ -76,11 +76,11 @@ impl Account {
 #[test]
 fn old_content_leaves_no_extents() {
     let account = account();
-    assert_eq!((account.gc().contents, account.extents()), (10, 11));
+    let marked = account.gc();
+    assert_eq!((marked.contents, marked.waiting_contents, account.extents()), (10, 2, 11));
     assert!((1..10).all(|seq| !account.reads(seq)) && account.reads(10));
     // The removed file waits until nobody can have it open.
-    account.gc();
-    assert_eq!(account.extents(), 2);
+    assert_eq!((account.gc().waiting_contents, account.extents()), (1, 2));
     account.gc();
     assert_eq!(account.extents(), 1);
     let spans = "SELECT count(*) FROM content_gone";
