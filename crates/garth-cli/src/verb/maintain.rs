@@ -16,7 +16,11 @@ use crate::escape::escaped;
 use crate::fail::{Failure, Failures, Result};
 use crate::out::counted;
 use crate::progress;
+use crate::verb::retention::span_text;
 use crate::when::parse_span;
+
+/// Grace period below which `gc` asks for --force. Other processes take leases once a minute.
+const MIN_GRACE: Duration = Duration::from_secs(120);
 
 /// Accounts to work on.
 #[derive(Args, Debug)]
@@ -42,14 +46,25 @@ pub(crate) struct Fsck {
 
 /// Remove expired entries, unused content and the past that retention ends; merge small extents
 ///
-/// Snapshots, overlays and open files keep the states that they need. Unused content is removed by the first
-/// run after the grace period; so is the past, and an upload that no commit has used, which is kept for at
-/// least 2m. With --json, prints one object per account: account, dry_run, expired, staged, versions, merged,
-/// chunks, bytes, packs, freed, shrunk (bytes by which the database becomes shorter), waiting, waiting_bytes,
-/// folded (commits that left the log), ended_versions and ended_bytes (versions and content that only those
-/// commits showed), contents (old contents of files that can no longer be read) and content_bytes (those
-/// removed), oldest (the first commit whose state can be read, 0 for all); with --dry-run unnamed (the number
-/// of files whose versions would be removed) in place of versions, merged and shrunk.
+/// Snapshots, overlays and open files keep the states that they need. The past and old content go in several
+/// runs: the first one makes them unreadable, one after the grace period removes them, and one after another
+/// grace period removes files that only the past had. The output says what waits; run `garth gc` again after
+/// the grace period until nothing does. A running `garth serve` does all of this by itself.
+///
+/// The grace period protects other processes. What they read gets a lease within a minute, and with a lease
+/// it stays; what they have just begun to read has only the grace period. What files contain now, and what
+/// retention keeps, is never removed. An upload that no commit has used is kept for at least 2m.
+///
+/// Sizes of the past and of old content are upper limits (`at most`): bytes that something else shares stay.
+///
+/// With --json, prints one object per account: account, dry_run, expired, staged, versions, merged, chunks,
+/// bytes, packs, freed, shrunk (bytes by which the database becomes shorter), waiting and waiting_bytes
+/// (files that wait for the grace period, and bytes of pack files), waiting_commits and waiting_contents
+/// (commits, and files with old content, that are unreadable and wait), folded (commits that left the log),
+/// ended_versions and ended_bytes (versions and content that only those commits showed), contents (old
+/// contents of files that can no longer be read) and content_bytes (those removed), oldest (the first commit
+/// whose state can be read, 0 for all); with --dry-run unnamed (the number of files whose versions would be
+/// removed) in place of versions, merged, shrunk, waiting_commits and waiting_contents.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  garth gc --dry-run\n  garth gc --all")]
 pub(crate) struct Gc {
@@ -59,9 +74,13 @@ pub(crate) struct Gc {
     #[arg(long)]
     dry_run: bool,
     /// Grace period: keep content that was found unused less than this long ago, because another process may
-    /// still read it; at least 2m while others run
+    /// still read it
     #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = parse_span)]
     grace: i64,
+    /// Allow a grace period below 2m, while no other process, such as a server, uses the data folder: reads
+    /// that it has begun would fail
+    #[arg(long)]
+    force: bool,
 }
 
 /// Rebuild the search index and the counts of quotas from the files
@@ -121,14 +140,19 @@ impl Gc {
     pub(crate) async fn run(self, app: &mut App) -> Result {
         app.no_tree("gc")?;
         let (grace, dry_run) = (Duration::from_secs(self.grace.unsigned_abs()), self.dry_run);
+        if grace < MIN_GRACE && !dry_run && !self.force {
+            let message = "a grace period below 2m fails reads that another process has begun; stop every other \
+                           process that uses the data folder, such as a server, and give --force";
+            return Err(Failure::Usage(message.to_owned()));
+        }
         self.accounts
             .each(app, "collecting", async |app, account, tree| {
                 let (mut json, text) = if dry_run {
                     let report = tree.gc_dry_run(grace).await?;
-                    (object(account, &report), would_collect(account, &report))
+                    (object(account, &report), would_collect(account, &report, grace))
                 } else {
                     let report = tree.gc(grace).await?;
-                    (object(account, &report), collected(account, &report))
+                    (object(account, &report), collected(account, &report, grace))
                 };
                 json["dry_run"] = dry_run.into();
                 app.out.item(&json, text)
@@ -137,8 +161,8 @@ impl Gc {
     }
 }
 
-fn collected(account: &str, report: &Collected) -> String {
-    let text = format!(
+fn collected(account: &str, report: &Collected, grace: Duration) -> String {
+    let mut text = format!(
         "{}: removed {}, {}, {}, {} ({}), {}, {}; merged {}; gave back {}",
         escaped(account),
         counted(report.expired, "expired name", "expired names"),
@@ -151,13 +175,26 @@ fn collected(account: &str, report: &Collected) -> String {
         counted(report.merged, "extent", "extents"),
         HumanBytes(report.freed.saturating_add(report.shrunk)),
     );
-    let ended = past((report.ended_versions, report.ended_bytes), (report.contents, report.content_bytes));
-    text + &ended + &waiting(report.waiting, report.waiting_bytes) + &oldest(report.oldest)
+    if (report.ended_versions, report.ended_bytes) != (0, 0) {
+        text.push_str(&format!("; removed {}", past(report.ended_versions, report.ended_bytes)));
+    }
+    if report.contents > 0 {
+        let contents = counted(report.contents, "old content", "old contents");
+        text.push_str(&format!("; made {contents} unreadable"));
+    }
+    if report.content_bytes > 0 {
+        text.push_str(&format!("; removed at most {} of old content", HumanBytes(report.content_bytes)));
+    }
+    let unreadable = [
+        (report.waiting_commits, "commit", "commits"),
+        (report.waiting_contents, "file with old content", "files with old content"),
+    ];
+    text + &oldest(report.oldest) + &waiting(&unreadable, (report.waiting, report.waiting_bytes), grace)
 }
 
-fn would_collect(account: &str, report: &Collectable) -> String {
-    let text = format!(
-        "{}: would remove {}, {}, writes to {}, {} ({}), {}, {}; would give back {}",
+fn would_collect(account: &str, report: &Collectable, grace: Duration) -> String {
+    let mut text = format!(
+        "{}: would remove {}, {}, writes to {}, {} ({}), {}; would give back {}",
         escaped(account),
         counted(report.expired, "expired name", "expired names"),
         counted(report.staged, "upload", "uploads"),
@@ -165,24 +202,29 @@ fn would_collect(account: &str, report: &Collectable) -> String {
         counted(report.chunks, "chunk", "chunks"),
         HumanBytes(report.bytes),
         counted(report.packs, "pack file", "pack files"),
-        counted(report.folded, "commit", "commits"),
         HumanBytes(report.freed),
     );
-    let ended = past((report.ended_versions, report.ended_bytes), (report.contents, report.content_bytes));
-    text + &ended + &waiting(report.waiting, report.waiting_bytes) + &oldest(report.oldest)
+    if (report.folded, report.ended_versions, report.ended_bytes) != (0, 0, 0) {
+        text.push_str(&format!(
+            "\n  after the grace period: {}, {}",
+            counted(report.folded, "commit", "commits"),
+            past(report.ended_versions, report.ended_bytes)
+        ));
+    }
+    if (report.contents, report.content_bytes) != (0, 0) {
+        text.push_str(&format!(
+            "\n  would make {} unreadable; after the grace period: at most {} of old content",
+            counted(report.contents, "old content", "old contents"),
+            HumanBytes(report.content_bytes)
+        ));
+    }
+    text + &oldest(report.oldest) + &waiting(&[], (report.waiting, report.waiting_bytes), grace)
 }
 
-/// Returns what ends by retention: numbers and bytes of the versions of the past, and of old contents.
-fn past(versions: (u64, u64), contents: (u64, u64)) -> String {
-    let mut text = String::new();
-    for ((count, bytes), one, many) in
-        [(versions, "version of the past", "versions of the past"), (contents, "old content", "old contents")]
-    {
-        if (count, bytes) != (0, 0) {
-            text.push_str(&format!("; {} ({})", counted(count, one, many), HumanBytes(bytes)));
-        }
-    }
-    text
+/// Returns the number of versions that end with the past, and a limit on their bytes: some may be shared.
+fn past(versions: u64, bytes: u64) -> String {
+    let versions = counted(versions, "version of the past", "versions of the past");
+    format!("{versions} (at most {})", HumanBytes(bytes))
 }
 
 fn oldest(oldest: u64) -> String {
@@ -192,11 +234,26 @@ fn oldest(oldest: u64) -> String {
     }
 }
 
-fn waiting(files: u64, bytes: u64) -> String {
-    if files == 0 {
+/// Returns what a later run removes, with the time of that run: counts of the past, and files with the bytes
+/// of pack files.
+fn waiting(past: &[(u64, &str, &str)], (files, bytes): (u64, u64), grace: Duration) -> String {
+    let past = past.iter().filter(|(count, ..)| *count > 0);
+    let mut parts: Vec<String> = past.map(|(count, one, many)| counted(*count, one, many)).collect();
+    if files > 0 {
+        parts.push(format!("{} ({})", counted(files, "unused file", "unused files"), HumanBytes(bytes)));
+    }
+    if parts.is_empty() {
         return String::new();
     }
-    format!("; {} ({}) wait for the grace period to end", counted(files, "file", "files"), HumanBytes(bytes))
+    let again = match grace.is_zero() {
+        true => String::new(),
+        false => format!(" in {}", span_text(grace)),
+    };
+    format!(
+        "\n  waiting for the grace period, or for what reads it: {}\n  \
+         run `garth gc` again{again} to remove it; a running `garth serve` does so by itself",
+        parts.join(", ")
+    )
 }
 
 impl Reindex {

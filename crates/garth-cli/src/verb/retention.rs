@@ -30,6 +30,10 @@ const MAX_ATTEMPTS: usize = 8;
 /// the oldest state that stays is complete. Snapshots and overlays keep the states that they show. A new
 /// account begins with limits on the old content of outboxes and some files of sessions.
 ///
+/// Prints the limits (age, commits, max stored), `oldest` (the first commit whose state is readable), `held
+/// by` (the first snapshot, overlay or reader of the past that keeps it from going, if any), and a line
+/// `content` for each path class: how long replaced content stays, or `off`, and the pattern.
+///
 /// With --json, prints one object: age_seconds, commits, max_stored (null if not limited), content (pattern
 /// and keep_seconds of each path class), oldest (the first commit whose state is readable; 0 if all are),
 /// oldest_time, folded (the commit up to which older versions are removed), held_by (kind and name of the
@@ -280,7 +284,7 @@ fn to_text(state: &RetentionState) -> String {
 }
 
 /// Returns a time in its largest unit that is exact: `30d`, `90m`.
-fn span_text(span: Duration) -> String {
+pub(super) fn span_text(span: Duration) -> String {
     let seconds = span.as_secs();
     let units = [(86_400, "d"), (3600, "h"), (60, "m")];
     let exact = units.into_iter().find(|(unit, _)| seconds > 0 && seconds.is_multiple_of(*unit));

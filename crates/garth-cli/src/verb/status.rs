@@ -10,7 +10,9 @@ use garth_agent::memory::{List, Prefix, Status as MemoryStatus};
 use garth_agent::outbox::counters;
 use garth_agent::workspace::next_job;
 use garth_engine::error::OptionalExt as _;
+use garth_engine::fs::store::RetentionState;
 use garth_engine::home::{AccountState, KeyOwner, StoredSize};
+use garth_engine::model::quota::Quota;
 use garth_engine::model::{Kind, Page};
 use garth_engine::{AccountStore, FileSystem, TreePath};
 use serde_json::{Value, json};
@@ -26,6 +28,9 @@ use crate::verb::open::open_memories;
 /// Limit on the entries of each count.
 const MAX_COUNTED: usize = 1_000;
 
+/// Limit on the quotas that are named because they are used up.
+const MAX_FULL: usize = 3;
+
 /// Default address of `garth serve`.
 const SERVER: ([u8; 4], u16) = ([127, 0, 0, 1], 8787);
 
@@ -34,13 +39,15 @@ const PATIENCE: Duration = Duration::from_millis(300);
 
 /// Show an overview of the data folder and the account: contents, size, and what needs attention
 ///
-/// Counts end at 1,000 (`1000+`). Sizes are those of the database files; package files of large contents are
-/// only counted. The server is looked for at 127.0.0.1:8787; it may serve another data folder. `garth fsck`
-/// checks the stored data.
+/// Counts end at 1,000 (`1000+`). `size` is that of the database files; package files of large contents are
+/// only counted. `stored` is what the limit of `garth retention` counts, with that limit: free pages and the
+/// write-ahead log are not part of it. The server is looked for at 127.0.0.1:8787; it may serve another data
+/// folder. `garth fsck` checks the stored data.
 ///
 /// With --json, prints one object: data, accounts, account, seq, time, bytes, packs, agents, users, chats,
-/// keys, quotas, oldest (the first commit whose state is readable; 0 if all are), max_stored (the limit on
-/// the stored bytes, or null), agent, user, waiting_events, failed_events, next_job, broken_memories, server,
+/// keys, quotas, oldest (the first commit whose state is readable; 0 if all are), stored (the stored bytes),
+/// max_stored (the limit on them, or null), full (true if that limit refuses writes), full_quotas (the paths
+/// whose quotas are used up), agent, user, waiting_events, failed_events, next_job, broken_memories, server,
 /// version. Each count is an object: count, and more (true if it is higher).
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth status")]
@@ -80,8 +87,7 @@ impl Status {
         let StoredSize { bytes, packs, more_packs } = home.size(&home.account(&name).await?).await?;
         let packs = Counted { count: packs, more: more_packs };
         let keys = home.count_keys(&KeyOwner::named(&name)).await?;
-        let quotas = account.quotas().await?.len();
-        let retention = account.retention().await?;
+        let room = Room::of(&*account).await?;
         let dirs = async |dir: &str| directories_in(&*account, dir).await;
         let (agents, users, chats) = (dirs("/agents").await?, dirs("/users").await?, dirs("/chats").await?);
         let attention = Attention::of(app, &*account).await?;
@@ -91,37 +97,102 @@ impl Status {
             "data": home.place(), "accounts": accounts.json(), "account": name,
             "seq": head.seq, "time": (head.seq.0 > 0).then_some(&time), "bytes": bytes, "packs": packs.json(),
             "agents": agents.json(), "users": users.json(), "chats": chats.json(), "keys": keys,
-            "quotas": quotas, "oldest": retention.oldest, "max_stored": retention.set.stored,
             "agent": app.global.agent, "user": user, "server": server,
             "version": env!("CARGO_PKG_VERSION"),
         });
+        room.add_to(&mut json);
         attention.add_to(&mut json);
         let last =
             if head.seq.0 > 0 { format!(", the last at {}", seconds(head.time)) } else { String::new() };
         let packs = if packs.count > 0 { format!(", {} pack files", packs.text()) } else { String::new() };
-        let oldest = match retention.oldest.0 {
-            0 => String::new(),
-            oldest => format!("; readable from {oldest} on"),
-        };
         let text = format!(
-            "data       {}\naccount    {} (1 of {})\ncommits    {}{last}{oldest}\nsize       {}{packs}\n\
-             contents   {} agents, {} users, {} chats\naccess     {keys} API keys, {quotas} quotas\nagent      {}\n\
+            "data       {}\naccount    {} (1 of {})\ncommits    {}{last}{}\nsize       {}{packs}\nstored     {}\n\
+             contents   {} agents, {} users, {} chats\naccess     {keys} API keys, {} quotas\nagent      {}\n\
              user       {}\nserver     {}\noutbox     {} waiting events\nattention  {}",
             escaped(&home.place()),
             escaped_account(&name),
             accounts.text(),
             head.seq,
+            room.oldest_text(),
             size_text(bytes, true),
+            room.stored_text(),
             agents.text(),
             users.text(),
             chats.text(),
+            room.quotas.len(),
             one_line(&app.global.agent),
             user.as_deref().map_or_else(|| "the owner of the agent".to_owned(), one_line),
             server.as_deref().unwrap_or("none at 127.0.0.1:8787"),
             attention.waiting.text(),
-            attention.text()
+            attention.text(room.attention())
         );
         app.out.item(&json, text)
+    }
+}
+
+/// Limits on what the account stores, and the use of them.
+struct Room {
+    retention: RetentionState,
+    quotas: Vec<Quota>,
+}
+
+impl Room {
+    async fn of(account: &dyn AccountStore) -> Result<Self> {
+        Ok(Self { retention: account.retention().await?, quotas: account.quotas().await? })
+    }
+
+    /// Returns the paths whose quotas are used up.
+    fn full_quotas(&self) -> Vec<&str> {
+        let reached = |used: u64, limit: Option<u64>| limit.is_some_and(|limit| used >= limit);
+        let is_full = |quota: &&Quota| {
+            reached(quota.used.bytes, quota.limits.bytes) || reached(quota.used.entries, quota.limits.entries)
+        };
+        self.quotas.iter().filter(is_full).map(|quota| quota.path.as_str()).collect()
+    }
+
+    fn add_to(&self, json: &mut Value) {
+        json["quotas"] = self.quotas.len().into();
+        json["oldest"] = json!(self.retention.oldest);
+        json["stored"] = self.retention.stored.into();
+        json["max_stored"] = json!(self.retention.set.stored);
+        json["full"] = self.retention.full.into();
+        json["full_quotas"] = json!(self.full_quotas());
+    }
+
+    fn oldest_text(&self) -> String {
+        match self.retention.oldest.0 {
+            0 => String::new(),
+            oldest => format!("; readable from {oldest} on"),
+        }
+    }
+
+    fn stored_text(&self) -> String {
+        let stored = size_text(self.retention.stored, true);
+        match self.retention.set.stored {
+            Some(limit) => format!("{stored} of {}", size_text(limit, true)),
+            None => format!("{stored}, no limit"),
+        }
+    }
+
+    /// Returns what is used up, with what to do, as lines.
+    fn attention(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        if self.retention.full {
+            let advice = "remove what takes the space (garth usage -h) and collect (garth gc), or raise the limit \
+                          (garth retention set --max-stored SIZE)";
+            lines.push(format!("full: writes are refused; {advice}"));
+        }
+        let full = self.full_quotas();
+        for path in full.iter().take(MAX_FULL) {
+            let path = escaped(path);
+            lines.push(format!(
+                "the quota of {path} is used up: writes that add to it are refused (garth quota list)"
+            ));
+        }
+        if full.len() > MAX_FULL {
+            lines.push(format!("{} more quotas are used up", full.len() - MAX_FULL));
+        }
+        lines
     }
 }
 
@@ -155,8 +226,8 @@ impl Attention {
         json["next_job"] = json!(self.next_job);
     }
 
-    fn text(&self) -> String {
-        let mut parts = Vec::new();
+    /// Returns what needs attention as lines, those of `parts` first.
+    fn text(&self, mut parts: Vec<String>) -> String {
         if self.failed.count > 0 {
             parts.push(format!("{} failed events (garth outbox list --failed)", self.failed.text()));
         }

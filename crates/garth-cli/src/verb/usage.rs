@@ -13,9 +13,12 @@ use crate::size::size_text;
 
 /// Show what takes the space of the account
 ///
-/// Stored bytes are the pages of the database in use and the content in pack files; the limit of `garth
-/// retention` counts them. The other figures are estimates from the stored rows: live (what files contain
-/// now), history (earlier versions, and removed files), log, index and overlays, and the children of a path.
+/// `stored` are the pages of the database in use and the content in pack files; the limit of `garth
+/// retention` counts them. `free` are pages that later writes use, `wal` is the write-ahead log, and
+/// `uploads` are the files of uploads in progress. The other figures are estimates from the stored rows:
+/// `live` (what files contain now), `history` (earlier versions, and removed files; some of it only because
+/// snapshots, overlays and open views of the past show it), `log` (the version log), `index` (the search
+/// index) and `overlays` (a part of live and history), then live and history of the children of a path.
 /// `garth du` counts the sizes of files instead. Reads all of the account.
 ///
 /// With --json, prints one object: stored, max_stored (null if not limited), pages, packs, free (pages that

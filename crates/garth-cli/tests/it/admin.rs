@@ -327,7 +327,9 @@ fn gc_keeps_needed_content() {
     let first = garth.write("/a", "first");
     garth.write("/a", "second");
     garth.ok(&["rm", "/a"]);
-    let gone = garth.json(&["gc", "--grace", "0"]);
+    assert!(garth.fails(2, &["gc", "--grace", "0"]).contains("--force"));
+    garth.ok(&["gc", "--grace", "119s", "--dry-run"]);
+    let gone = garth.json(&["gc", "--grace", "0", "--force"]);
     assert_eq!((&gone["account"], &gone["chunks"]), (&json!("default"), &json!(0)));
     assert!(garth.ok(&["gc", "--all"]).starts_with("default: "));
     assert_eq!(garth.ok(&["cat", "--version", &first]), "first");

@@ -181,6 +181,40 @@ fn full_account_refuses_writes_until_the_limit_is_raised() {
 }
 
 #[test]
+fn full_account_recovers_by_a_path_class_and_collecting() {
+    let garth = Garth::new();
+    garth.feed(&["write", "-p", "/cache/a"], &"x".repeat(600_000));
+    let stored = garth.json(&["usage"])["stored"].as_u64().unwrap();
+    garth.ok(&["retention", "set", "--max-stored", &stored.to_string()]);
+    let write = || garth.run(&["write", "/new"], &[b'x'; 100_000]).status.code();
+    assert_eq!(write(), Some(6));
+    garth.ok(&["rm", "-rf", "/cache"]);
+    garth.ok(&["retention", "class", "/cache/**", "--keep", "off"]);
+    let would = garth.ok(&["gc", "--dry-run"]);
+    assert!(would.contains("after the grace period: at most 585.94 KiB of old content"), "{would}");
+    let marked = garth.ok(&["gc"]);
+    for part in ["made 1 old content unreadable", "1 file with old content", "again in 10m"] {
+        assert!(marked.contains(part), "{marked}");
+    }
+    assert_eq!(write(), Some(6), "it waits for the grace period");
+    let removed = garth.json(&["gc", "--grace", "0s", "--force"]);
+    assert_eq!((&removed["content_bytes"], &removed["waiting_contents"]), (&json!(600_000), &json!(0)));
+    assert!(!garth.ok(&["gc"]).contains("waiting for"), "nothing is left");
+    assert_eq!(write(), Some(0));
+}
+
+#[test]
+fn full_account_takes_an_empty_file_in_place_of_another() {
+    let garth = Garth::new();
+    garth.write("/a", "text");
+    garth.ok(&["retention", "set", "--max-stored", "0"]);
+    garth.fails(6, &["write", "/a"]);
+    garth.feed(&["write", "/a"], "");
+    assert_eq!(garth.ok(&["cat", "/a"]), "");
+    assert_eq!(garth.run(&["write", "/b"], b"").status.code(), Some(6), "it would add a name");
+}
+
+#[test]
 fn full_account_still_forgets_retracts_and_delivers() {
     let garth = Garth::new();
     let coffee = "Takes her coffee black";

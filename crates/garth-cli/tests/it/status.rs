@@ -38,6 +38,27 @@ fn status_counts_contents_and_names_what_waits() {
 }
 
 #[test]
+fn status_names_used_up_limits() {
+    let garth = Garth::new();
+    garth.write("/a/b", "x");
+    assert_eq!(garth.json(&["status"])["full_quotas"], json!([]));
+    assert!(garth.ok(&["status"]).contains(", no limit\n"));
+    garth.ok(&["quota", "set", "/a", "--max-entries", "1"]);
+    garth.ok(&["quota", "set", "/", "--max-bytes", "1G"]);
+    garth.ok(&["retention", "set", "--max-stored", "4096"]);
+    let status = garth.json(&["status"]);
+    assert_eq!((&status["full"], &status["max_stored"]), (&json!(true), &json!(4096)));
+    assert_eq!((&status["full_quotas"], &status["quotas"]), (&json!(["/a"]), &json!(2)));
+    assert_eq!(status["stored"], garth.json(&["usage"])["stored"]);
+    let shown = garth.ok(&["status"]);
+    for part in [" of 4.0K\n", "full: writes are refused; ", "the quota of /a is used up"] {
+        assert!(shown.contains(part), "{shown}");
+    }
+    garth.ok(&["retention", "set", "--max-stored", "1G"]);
+    assert_eq!(garth.json(&["status"])["full"], false);
+}
+
+#[test]
 fn status_names_broken_memories() {
     let garth = Garth::new();
     garth.ok(&["memory", "put", "--user", "alice", "profile", "Alice."]);
