@@ -50,7 +50,8 @@ pub trait AccountStore: FileSystem {
     ///
     /// # Errors
     /// `TooLarge` for more than [`MAX_RULES`](crate::rule::MAX_RULES); `AlreadyExists` if every tree has such
-    /// a rule; `WouldBlock` if the tree changes faster than it can be checked; errors of the storage.
+    /// a rule; `InvalidArgument` for a pattern that is the path of a directory, which matches none of the
+    /// files in it; `WouldBlock` if the tree changes faster than it can be checked; errors of the storage.
     async fn set_rule(&self, rule: Rule, force: bool) -> Result<SetRuleResult>;
 
     /// Removes the rule of a pattern with a constraint of this name. Returns false if there was none.
@@ -128,7 +129,8 @@ pub trait AccountStore: FileSystem {
     /// for good. Old content that an earlier limit has removed does not return.
     ///
     /// # Errors
-    /// `InvalidArgument` as [`Retention::check`]; errors of the storage.
+    /// `InvalidArgument` as [`Retention::check`], and for a path class that was not set before and is the path
+    /// of a directory: it matches none of the files in it; errors of the storage.
     async fn set_retention(&self, retention: Retention) -> Result<RetentionState>;
 
     /// Sets the retention if it is still `before`, for a change of some of its limits.
@@ -315,6 +317,13 @@ pub struct RetentionState {
     pub full: bool,
     /// First thing that keeps `oldest` or `folded` from rising, if any.
     pub held_by: Option<Hold>,
+}
+
+impl RetentionState {
+    /// Returns the stored bytes beyond the limit on them; 0 if there are none, or no limit is set.
+    pub fn over_limit(&self) -> u64 {
+        self.set.stored.map_or(0, |limit| self.stored.saturating_sub(limit))
+    }
 }
 
 /// Reader of a state of the past, which stays readable for it.

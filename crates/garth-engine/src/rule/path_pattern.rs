@@ -5,6 +5,7 @@ use std::fmt;
 use globset::{GlobBuilder, GlobSet};
 
 use crate::error::{Error, Result};
+use crate::model::Kind;
 use crate::path::{MAX_PATH, SYSTEM, TreePath};
 
 /// Limit on the segments of a pattern: positions in it are the bits of a `u64`.
@@ -110,6 +111,30 @@ impl PathPattern {
             true => place.parent().unwrap_or_default(),
             false => place,
         }
+    }
+
+    /// Fails if the pattern is the path of a directory: it would match that directory alone, and none of the
+    /// files in it. `kind_of` looks up the kind of an entry.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for such a pattern; errors of `kind_of`.
+    pub(crate) fn refuse_directory<E: From<Error>>(
+        &self,
+        kind_of: impl FnOnce(&TreePath) -> Result<Option<Kind>, E>,
+    ) -> Result<(), E> {
+        let is_path = self.segments.iter().all(|segment| matches!(segment, Segment::Name(_)));
+        // A text that is no path, such as one with a name that is too long, names no entry either.
+        let path = TreePath::parse(&self.text).ok().filter(|_| is_path);
+        let kind = match path {
+            Some(path) => kind_of(&path)?,
+            None => None,
+        };
+        if kind != Some(Kind::Directory) {
+            return Ok(());
+        }
+        let pattern = &self.text;
+        Err(Error::invalid(format!("{pattern}: is a directory; for the files in it, write {pattern}/**"))
+            .into())
     }
 
     /// Returns patterns that match, relative to a directory, the paths below it that this one matches; none
@@ -364,6 +389,23 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn pattern_that_is_a_directory_is_refused() {
+        let refused = |pattern: &str, kind| -> Option<String> {
+            let checked = PathPattern::built_in(pattern).refuse_directory(|_| Ok::<_, Error>(kind));
+            checked.err().map(|error| error.message().to_owned())
+        };
+        let said = refused("a/b", Some(Kind::Directory)).unwrap();
+        assert_eq!(said, "/a/b: is a directory; for the files in it, write /a/b/**");
+        assert_eq!(refused("/a/b", Some(Kind::File)), None);
+        assert_eq!(refused("/a/b", None), None);
+        for pattern in ["/a/*", "/a/**", "/**/b", "/a?", "/{a,b}", "/[a]", "/a\\*"] {
+            assert_eq!(refused(pattern, Some(Kind::Directory)), None, "{pattern} has wildcards");
+        }
+        let failed = PathPattern::built_in("/a").refuse_directory(|path| Err(Error::not_found(path)));
+        assert!(failed.unwrap_err().is(crate::ErrorKind::NotFound));
     }
 
     #[test]

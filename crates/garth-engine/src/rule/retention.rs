@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::time::Duration;
 
 use super::PathPattern;
-use crate::error::{Error, Result};
+use crate::error::{Advice, Error, Result};
 use crate::model::Timestamp;
 use crate::path::TreePath;
 
@@ -16,8 +16,8 @@ pub const MAX_CLASSES: usize = 64;
 /// stays with the log.
 pub const MAX_JUDGED_NAMES: usize = if cfg!(test) { 10 } else { 1000 };
 
-/// Limit on a duration: times are nanoseconds in 64 bits.
-const MAX_AGE: Duration = Duration::from_secs(i64::MAX as u64 / 1_000_000_000);
+/// Limit on the durations of a retention: times are nanoseconds in 64 bits.
+pub const MAX_AGE: Duration = Duration::from_secs(i64::MAX as u64 / 1_000_000_000);
 
 /// Retention of an account: how much of its past it keeps, and how much it stores. The default keeps
 /// everything.
@@ -57,11 +57,12 @@ impl Retention {
     ///
     /// # Errors
     /// `InvalidArgument` for more than [`MAX_CLASSES`] path classes, two of one pattern, fractions of a
-    /// second, and numbers that are too large.
+    /// second, times above [`MAX_AGE`], and numbers that are too large.
     pub fn check(&self) -> Result<()> {
         if self.content.len() > MAX_CLASSES {
             let message = format!("an account has content limits for at most {MAX_CLASSES} path classes");
-            return Err(Error::invalid(message));
+            let advice = "remove one with `garth retention rm PATTERN`";
+            return Err(Error::invalid(message).advising(Advice::Command, advice));
         }
         let mut known = HashSet::new();
         for limit in &self.content {
@@ -81,6 +82,12 @@ impl Retention {
             return Err(Error::invalid(format!("retention limits are at most {}", i64::MAX)));
         }
         Ok(())
+    }
+
+    /// Returns the path classes that `before` has no limit for.
+    pub(crate) fn classes_beyond<'a>(&'a self, before: &'a Self) -> impl Iterator<Item = &'a PathPattern> {
+        let classes = self.content.iter().map(|limit| &limit.pattern);
+        classes.filter(move |class| before.content.iter().all(|known| known.pattern != **class))
     }
 
     /// Returns it with the content limits in the order of their patterns.
@@ -269,5 +276,7 @@ mod tests {
         ] {
             assert_eq!(wrong.check().unwrap_err().kind(), ErrorKind::InvalidArgument, "{wrong:?}");
         }
+        let many = with(most(MAX_CLASSES + 1)).check().unwrap_err();
+        assert!(many.message().contains("`garth retention rm PATTERN`"), "{many}");
     }
 }

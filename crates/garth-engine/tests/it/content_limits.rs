@@ -97,6 +97,27 @@ async fn old_content_of_class_is_gone_and_listed() {
 }
 
 #[tokio::test]
+async fn class_of_a_directory_alone_is_refused() {
+    for tree in Tree::both() {
+        four_versions(&tree).await;
+        let set = async |classes: &[(&str, u64)]| match &tree.engine {
+            Engine::Memory(fs) => fs.set_retention(keeping(classes)),
+            Engine::Sqlite(fs) => fs.set_retention(keeping(classes)).await,
+        };
+        let refused = set(&[("/kept", 0), ("/off", 0)]).await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::InvalidArgument, "{refused}");
+        assert!(refused.message().contains("write /off/**"), "{refused}");
+        set(&[("/kept", 0), ("/later", 0), ("/off/**", 0)]).await.unwrap();
+        // A class that is set may stay, whatever is at its path.
+        tree.commit(mkdir("/later")).await;
+        set(&[("/later", 60)]).await.unwrap();
+        set(&[]).await.unwrap();
+        assert!(set(&[("/later", 60)]).await.is_err());
+        check(&tree).await;
+    }
+}
+
+#[tokio::test]
 async fn version_of_class_without_history_is_gone() {
     for tree in Tree::both() {
         four_versions(&tree).await;

@@ -7,10 +7,10 @@ use std::sync::{Arc, PoisonError};
 
 use super::instance::MemoryFs;
 use super::state::{Node, State, Timeline};
-use super::tree::{View, all_paths};
-use crate::error::{Error, ErrorKind, Result};
+use super::tree::{Tree as _, View, all_paths};
+use crate::error::{Error, ErrorKind, OptionalExt as _, Result};
 use crate::fs::store::RetentionState;
-use crate::model::{At, CommitInfo, Ino, Kind, Seq, Timestamp};
+use crate::model::{At, CommitInfo, Ino, Kind, Seq, Timestamp, Within};
 use crate::path::TreePath;
 use crate::rule::retention::{ContentLimits, Keep, Retention, nanoseconds};
 
@@ -26,7 +26,9 @@ impl MemoryFs {
     /// As that method.
     pub fn set_retention(&self, retention: Retention) -> Result<RetentionState> {
         retention.check()?;
+        let now = self.env.now();
         let mut state = self.write();
+        state.check_classes(&retention, now)?;
         let before = ContentLimits::new(&state.retention.content);
         let stricter = ContentLimits::new(&retention.content).stricter_ages(&before);
         // Content that is now kept for less time is looked for in the whole log.
@@ -78,7 +80,22 @@ impl State {
             stored: 0,
             full: false,
             held_by: None,
+            // The model stores no bytes.
         }
+    }
+
+    /// Fails for a new path class that is the path of a directory.
+    fn check_classes(&self, to: &Retention, now: Timestamp) -> Result<()> {
+        let within = Within::everything();
+        let mut view =
+            View { state: self, seq: self.head(), now, holders: &[], within: &within, owner: None };
+        for class in to.classes_beyond(&self.retention) {
+            class.refuse_directory(|path| {
+                let found = view.find_path(path).optional()?;
+                Ok::<_, Error>(found.map(|ino| view.get(ino).kind))
+            })?;
+        }
+        Ok(())
     }
 
     /// Counts a view of a state as open while the result is.

@@ -57,8 +57,11 @@ impl SqliteFs {
     /// Sets the retention, if it is still `before`.
     async fn write_retention(&self, before: Option<Retention>, to: Retention) -> Result<RetentionState> {
         to.check()?;
-        let registry = self.inner.control.registry().clone();
-        let write = move |conn: &Connection| set_retention::set(conn, &registry, before.as_ref(), &to);
+        let fs = self.whole();
+        let write = move |conn: &Connection| {
+            let registry = fs.inner.control.registry();
+            set_retention::set(&fs.view_on(conn, None)?, registry, before.as_ref(), &to)
+        };
         self.inner.writer.transact(true, write).await?;
         self.retention().await
     }

@@ -15,17 +15,23 @@ use crate::rule::retention::{ContentLimits, Retention};
 use crate::sqlite::DbResult;
 
 /// Sets the retention. `gc` then searches the log again for old content of the ages that end more than
-/// before. Fails with `Conflict` unless the retention is still the `expected` one.
+/// before. Fails with `Conflict` unless the retention is still the `expected` one. `view` is one of the write
+/// transaction.
 pub(crate) fn set(
-    conn: &Connection,
+    view: &ReadView<'_>,
     registry: &Registry,
     expected: Option<&Retention>,
     to: &Retention,
 ) -> DbResult<()> {
+    let conn = view.conn;
     let known = retention::get(conn)?;
     if expected.is_some_and(|expected| expected.clone().in_order() != known) {
         let message = "the retention was changed meanwhile; read it again and repeat the change";
         return Err(Error::new(ErrorKind::Conflict, message).into());
+    }
+    // A class that is set already may stay, also if a directory was created at its path since.
+    for class in to.classes_beyond(&known) {
+        class.refuse_directory(|path| view.lookup(path).map(|node| node.map(|node| node.kind)))?;
     }
     let before = ContentLimits::new(&known.content);
     for age in ContentLimits::new(&to.content).stricter_ages(&before) {
@@ -64,6 +70,7 @@ pub(crate) fn state(view: &ReadView<'_>, open: &[u64]) -> DbResult<RetentionStat
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
     use std::time::Duration;
 
     use futures::executor::block_on;
@@ -71,7 +78,8 @@ mod tests {
     use super::*;
     use crate::engine::sqlite::SqliteFs;
     use crate::env::Env;
-    use crate::fs::AccountStore as _;
+    use crate::fs::{AccountStore as _, FileSystem as _};
+    use crate::model::Op;
     use crate::path::TreePath;
     use crate::rule::PathPattern;
     use crate::rule::retention::{ContentLimit, Keep};
@@ -127,6 +135,40 @@ mod tests {
     }
 
     #[test]
+    fn class_that_became_a_directory_may_stay() {
+        let folder = tempfile::tempdir().unwrap();
+        let fs = SqliteFs::open(folder.path(), Env::system(), crate::rule::sample::registry()).unwrap();
+        let path = TreePath::parse("/cache").unwrap();
+        let limit = ContentLimit { pattern: PathPattern::parse("/cache").unwrap(), keep: Duration::ZERO };
+        let set = Retention { content: vec![limit], ..Retention::default() };
+        block_on(fs.set_retention(set.clone())).unwrap();
+        block_on(fs.commit(Op::mkdir(&path).into())).unwrap();
+        let more = Retention { commits: Some(9), ..set.clone() };
+        assert_eq!(block_on(fs.replace_retention(set.clone(), more.clone())).unwrap().set, more);
+        block_on(fs.set_retention(Retention::default())).unwrap();
+        let again = block_on(fs.replace_retention(Retention::default(), set)).unwrap_err();
+        assert!(again.is(ErrorKind::InvalidArgument), "{again}");
+    }
+
+    #[test]
+    fn limit_below_the_stored_bytes_is_set_and_reported() {
+        let folder = tempfile::tempdir().unwrap();
+        let fs = SqliteFs::open(folder.path(), Env::system(), crate::rule::sample::registry()).unwrap();
+        let with = |stored| {
+            let set = Retention { stored, ..Retention::default() };
+            block_on(fs.set_retention(set)).unwrap()
+        };
+        assert_eq!(with(None).over_limit(), 0, "no limit");
+        assert_eq!(with(Some(1 << 30)).over_limit(), 0);
+        let stored = block_on(fs.usage(&TreePath::root())).unwrap().stored();
+        let limit = stored - 1000;
+        let limited = with(Some(limit));
+        let stored = block_on(fs.usage(&TreePath::root())).unwrap().stored();
+        assert_eq!((limited.set.stored, limited.over_limit()), (Some(limit), stored - limit));
+        assert!(stored <= 300_000, "documented for an empty account: {stored}");
+    }
+
+    #[test]
     fn new_tree_begins_with_limits_of_its_registry() {
         let folder = tempfile::tempdir().unwrap();
         let limit = ContentLimit { pattern: PathPattern::parse("/off/**").unwrap(), keep: Duration::ZERO };
@@ -156,7 +198,8 @@ mod tests {
         };
         let set_with = |content| {
             let (registry, to) = (registry.clone(), Retention { content, ..Retention::default() });
-            fs.step(move |conn, _| set(conn, &registry, None, &to)).unwrap();
+            let same = Arc::clone(&fs);
+            fs.step(move |conn, _| set(&same.view_on(conn, None)?, &registry, None, &to)).unwrap();
         };
         let ages = [0, 60, 3600].map(Duration::from_secs);
         set_with(vec![limit("/a", 60), limit("/b", 3600)]);

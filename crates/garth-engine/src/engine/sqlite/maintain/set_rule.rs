@@ -19,6 +19,7 @@ use crate::fs::FileSystem;
 use crate::fs::store::{MAX_VIOLATIONS, SetRuleResult};
 use crate::fs::violation_search::{ViolationSearch, look_while};
 use crate::model::{ChangeKind, ChangesQuery, Seq, VersionId};
+use crate::path::TreePath;
 use crate::rule::{FileViolation, PathPattern, Place, Rule, Rules};
 use crate::sqlite::{DbError, DbResult};
 
@@ -65,6 +66,10 @@ impl SqliteFs {
     ) -> Result<SetRuleResult> {
         // An impossible rule is refused before the tree is checked.
         self.rules_now()?.with(rule.clone())?;
+        self.with_view(|view| {
+            let kind = |path: &TreePath| view.lookup(path).map(|node| node.map(|node| node.kind));
+            rule.pattern().refuse_directory(kind)
+        })?;
         for _ in 0..TRIES {
             // Read before the tree: all later commits are checked in the transaction below.
             let since = block_on(self.head())?.seq;
@@ -175,7 +180,6 @@ mod tests {
     use crate::env::Env;
     use crate::fs::violation_search::look;
     use crate::model::{At, Op};
-    use crate::path::TreePath;
     use crate::rule::Constraint;
 
     #[test]
@@ -199,6 +203,26 @@ mod tests {
         let known = block_on(fs.inner.writer.transact(true, task)).unwrap().unwrap();
         assert_eq!((known.etag, known.until.offset), (last.seq.0, (2 << 20) + 2));
         assert!(fs.rules_now().unwrap().all().any(|known| *known == rule));
+    }
+
+    #[test]
+    fn rule_for_a_directory_alone_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let fs = SqliteFs::open(folder.path(), Env::system(), crate::rule::sample::registry()).unwrap();
+        let path = At::Path(TreePath::parse("/notes/a").unwrap());
+        block_on(fs.commit(Op::write(path, "text").with_parents().into())).unwrap();
+        let set = |pattern: &str, force| {
+            let rule = Rule::new(PathPattern::parse(pattern).unwrap(), Constraint::MaxSize(9));
+            block_on(crate::AccountStore::set_rule(&*fs, rule, force))
+        };
+        for force in [false, true] {
+            let error = set("/notes", force).unwrap_err();
+            assert!(error.is(ErrorKind::InvalidArgument), "{error}");
+            assert!(error.message().contains("write /notes/**"), "{error}");
+        }
+        for pattern in ["/notes/**", "/notes/a", "/later"] {
+            assert!(set(pattern, false).unwrap().set, "{pattern}");
+        }
     }
 
     #[test]

@@ -69,7 +69,7 @@ impl ReadView<'_> {
 
     /// Returns the node at a path, if any. The reason for a missing one takes more reads (see
     /// [`Self::find`]).
-    fn lookup(&self, path: &TreePath) -> DbResult<Option<NodeRow>> {
+    pub(crate) fn lookup(&self, path: &TreePath) -> DbResult<Option<NodeRow>> {
         let node = match (path.key().rsplit_once('/'), self.as_of) {
             (None, _) => self.row(Ino::ROOT.0)?,
             (Some((dir, name)), None) => nodes::by_name(self.conn, dir, name)?,
