@@ -28,7 +28,7 @@ mod walker;
 
 pub use self::batch::{
     BatchLine, BatchLines, BatchRequest, BatchResult, CommittedBatch, ContentForm, Lifetime, LineContent,
-    LineError, MAX_BATCH_LINE, parse_mode, parse_span,
+    LineError, MAX_BATCH_LINE, parse_mode, parse_span, parse_span_with_unit,
 };
 #[doc(hidden)]
 pub use self::commits::Commits;

@@ -1,6 +1,6 @@
 //! Times and durations as people write them.
 
-pub(crate) use garth_agent::files::{Lifetime, parse_span};
+pub(crate) use garth_agent::files::{Lifetime, parse_span, parse_span_with_unit};
 use garth_engine::model::{Moment, Timestamp};
 use garth_engine::{Error, ErrorKind, FileSystem};
 

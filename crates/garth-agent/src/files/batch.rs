@@ -12,6 +12,6 @@ mod value;
 
 pub use self::attributes::parse_mode;
 pub use self::commit::{BatchRequest, BatchResult, CommittedBatch};
-pub use self::lifetime::{Lifetime, parse_span};
+pub use self::lifetime::{Lifetime, parse_span, parse_span_with_unit};
 pub use self::line::{BatchLine, ContentForm, LineContent};
 pub use self::lines::{BatchLines, LineError, MAX_BATCH_LINE};

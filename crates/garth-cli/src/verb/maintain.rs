@@ -17,7 +17,7 @@ use crate::fail::{Failure, Failures, Result};
 use crate::out::counted;
 use crate::progress;
 use crate::verb::retention::span_text;
-use crate::when::parse_span;
+use crate::when::parse_span_with_unit;
 
 /// Grace period below which `gc` asks for --force. Other processes take leases once a minute.
 const MIN_GRACE: Duration = Duration::from_secs(120);
@@ -75,7 +75,8 @@ pub(crate) struct Gc {
     dry_run: bool,
     /// Grace period: keep content that was found unused less than this long ago, because another process may
     /// still read it
-    #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = parse_span)]
+    #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = parse_span_with_unit)]
+    #[arg(allow_hyphen_values = true)]
     grace: i64,
     /// Allow a grace period below 2m, while no other process, such as a server, uses the data folder: reads
     /// that it has begun would fail

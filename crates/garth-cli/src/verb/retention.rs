@@ -13,9 +13,9 @@ use serde_json::{Value, json};
 use crate::app::App;
 use crate::escape::escaped;
 use crate::fail::{Failure, Result};
-use crate::out::seconds;
+use crate::out::{counted, seconds};
 use crate::size::{parse_count, parse_size, size_text};
-use crate::when::parse_span;
+use crate::when::parse_span_with_unit;
 
 /// Age below which `set` asks for --force: what has begun to read the past needs it for a while.
 const MIN_AGE: u64 = 600;
@@ -23,6 +23,8 @@ const MIN_AGE: u64 = 600;
 const MIN_COMMITS: u64 = 1000;
 /// Limit on the attempts of a change. In each one that fails another administrator succeeded.
 const MAX_ATTEMPTS: usize = 8;
+/// Stored bytes of an account without files, at most: a limit below them is always exceeded.
+const EMPTY: u64 = 300_000;
 
 /// Show and set how much of its past the account keeps, and how much it stores
 ///
@@ -37,7 +39,7 @@ const MAX_ATTEMPTS: usize = 8;
 /// With --json, prints one object: age_seconds, commits, max_stored (null if not limited), content (pattern
 /// and keep_seconds of each path class), oldest (the first commit whose state is readable; 0 if all are),
 /// oldest_time, folded (the commit up to which older versions are removed), held_by (kind and name of the
-/// first thing that keeps these from rising, or null).
+/// first thing that keeps these from rising, or null), over_limit (stored bytes beyond max_stored).
 #[derive(Args, Debug)]
 #[command(
     after_help = "Example:\n  garth retention set --age 30d --max-stored 10G",
@@ -55,20 +57,19 @@ enum Action {
     Show,
     /// Set limits; those that are not given stay
     ///
-    /// The limit on the stored bytes holds from the next commit on. Older versions are removed by the next
-    /// `garth gc`, and do not come back.
+    /// The limit on the stored bytes holds from the next commit on. If more is stored already, the output says
+    /// how much. Older versions are removed by the next `garth gc`, and do not come back.
     #[command(after_help = "Examples:\n  garth retention set --age 30d --commits 1000000\n  \
                       garth retention set --max-stored none")]
     Set {
         /// Keep the commits of this time, such as 12h or 30d; `none` keeps all
-        #[arg(long, value_name = "DURATION", value_parser = parse_age)]
-        #[arg(required_unless_present_any = ["commits", "max_stored"])]
+        #[arg(long, value_name = "DURATION", value_parser = parse_age, allow_hyphen_values = true)]
         age: Option<Limit>,
         /// Keep this number of commits; `none` keeps all. With --age, the limit that keeps less counts
-        #[arg(long, value_name = "COUNT", value_parser = parse_commits)]
+        #[arg(long, value_name = "COUNT", value_parser = parse_commits, allow_hyphen_values = true)]
         commits: Option<Limit>,
         /// Maximum of stored bytes, such as 10G; `none` for no limit
-        #[arg(long, value_name = "SIZE", value_parser = parse_stored)]
+        #[arg(long, value_name = "SIZE", value_parser = parse_stored, allow_hyphen_values = true)]
         max_stored: Option<Limit>,
         /// Allow an age below 10m and fewer than 1,000 commits, which take the past from what reads it now
         #[arg(long)]
@@ -86,7 +87,7 @@ enum Action {
         #[arg(id = "paths", value_name = "PATTERN")]
         pattern: String,
         /// Time after the replacement, such as 12h or 30d; `off` keeps no old content
-        #[arg(long, value_name = "DURATION", value_parser = parse_keep)]
+        #[arg(long, value_name = "DURATION", value_parser = parse_keep, allow_hyphen_values = true)]
         keep: u64,
     },
     /// Remove the limit of a path class
@@ -117,12 +118,26 @@ impl Limit {
         text: &str,
         parse: impl FnOnce(&str) -> std::result::Result<u64, String>,
     ) -> std::result::Result<Self, String> {
-        if text == "none" { Ok(Self::None) } else { parse(text).map(Self::At) }
+        if text.eq_ignore_ascii_case("none") {
+            return Ok(Self::None);
+        }
+        let number = not_negative(text).and_then(parse);
+        number.map(Self::At).map_err(|reason| format!("{reason}; `none` removes the limit"))
+    }
+}
+
+/// Refuses a negative number in words of its own: those of the parsers name the forms of positive ones.
+fn not_negative(text: &str) -> std::result::Result<&str, String> {
+    match text.strip_prefix('-') {
+        Some(number) if number.starts_with(|first: char| first.is_ascii_digit()) => {
+            Err(format!("`{text}` is negative; write 0 or more"))
+        }
+        _ => Ok(text),
     }
 }
 
 fn parse_age(text: &str) -> std::result::Result<Limit, String> {
-    Limit::parse(text, |text| Ok(parse_span(text)?.unsigned_abs()))
+    Limit::parse(text, |text| Ok(parse_span_with_unit(text)?.unsigned_abs()))
 }
 
 fn parse_commits(text: &str) -> std::result::Result<Limit, String> {
@@ -134,7 +149,13 @@ fn parse_stored(text: &str) -> std::result::Result<Limit, String> {
 }
 
 fn parse_keep(text: &str) -> std::result::Result<u64, String> {
-    if text == "off" { Ok(0) } else { Ok(parse_span(text)?.unsigned_abs()) }
+    if text.eq_ignore_ascii_case("off") {
+        return Ok(0);
+    }
+    let seconds = not_negative(text).and_then(parse_span_with_unit).map_err(|reason| {
+        format!("{reason}; `off` keeps no old content, and `garth retention rm` removes the limit")
+    })?;
+    Ok(seconds.unsigned_abs())
 }
 
 impl Retention {
@@ -209,9 +230,14 @@ async fn change(account: &dyn AccountStore, edit: impl Fn(&mut Limits) -> Result
     }
 }
 
-/// Fails for limits that cannot be stored, before a data folder is created for them, and unless they are
-/// forced, for those that take the past from what reads it now.
+/// Fails without a limit and for limits that cannot be stored, before a data folder is created for them, and
+/// unless they are forced, for those that take the past from what reads it now.
 fn check(age: Option<Limit>, commits: Option<Limit>, max_stored: Option<Limit>, force: bool) -> Result {
+    if age.is_none() && commits.is_none() && max_stored.is_none() {
+        let message = "give a limit: --age, --commits or --max-stored; `garth retention class` limits the old \
+                       content of a path class";
+        return Err(Failure::Usage(message.to_owned()));
+    }
     let number = |limit: Option<Limit>| limit.and_then(Limit::number);
     let is_below = |limit, least| number(limit).is_some_and(|number: u64| number < least);
     if !force && (is_below(age, MIN_AGE) || is_below(commits, MIN_COMMITS)) {
@@ -238,7 +264,7 @@ fn to_json(state: &RetentionState) -> Value {
         "age_seconds": age.map(|age| age.as_secs()), "commits": commits, "max_stored": stored,
         "content": classes(content), "oldest": state.oldest,
         "oldest_time": state.oldest_time.map(Timestamp::to_rfc3339),
-        "folded": state.folded, "held_by": held_by,
+        "folded": state.folded, "held_by": held_by, "over_limit": state.over_limit(),
     })
 }
 
@@ -275,11 +301,28 @@ fn to_text(state: &RetentionState) -> String {
         let (kind, name) = hold_parts(hold);
         format!("\nheld by     {kind}{}", name.map_or_else(String::new, |name| format!(" {}", escaped(name))))
     });
+    let over = over_text(state);
     format!(
-        "age         {}\ncommits     {}\nmax stored  {}\noldest      {oldest}{held}{classes}",
+        "age         {}\ncommits     {}\nmax stored  {}\noldest      {oldest}{held}{classes}{over}",
         age.map_or_else(none, span_text),
         commits.map_or_else(none, |commits| commits.to_string()),
         stored.map_or_else(none, |stored| size_text(stored, true)),
+    )
+}
+
+/// Returns lines on an account that stores more than its limit, and how to make room.
+fn over_text(state: &RetentionState) -> String {
+    let over = match state.over_limit() {
+        0 => return String::new(),
+        over => counted(over, "byte", "bytes"),
+    };
+    let empty = match state.set.stored {
+        Some(limit) if limit < EMPTY => "\nAn account without files takes up to 300 KB: set a higher limit.",
+        _ => "",
+    };
+    format!(
+        "\nThe account stores {over} more than its limit: commits that add something fail. Remove what is not \
+         needed,\nset an age or number, and run `garth gc` until it is gone; or raise --max-stored.{empty}"
     )
 }
 
@@ -293,7 +336,53 @@ pub(super) fn span_text(span: Duration) -> String {
 
 #[cfg(test)]
 mod tests {
+    use garth_engine::model::Seq;
+
     use super::*;
+
+    #[test]
+    fn account_over_its_limit_is_told_how_to_make_room() {
+        let state = |limit: u64, over: u64| RetentionState {
+            set: Limits { stored: Some(limit), ..Limits::default() },
+            oldest: Seq(0),
+            oldest_time: None,
+            folded: Seq(0),
+            stored: limit + over,
+            full: true,
+            held_by: None,
+        };
+        assert_eq!(over_text(&state(EMPTY, 0)), "");
+        let said = over_text(&state(EMPTY, 1));
+        assert!(said.contains("stores 1 byte more than its limit") && !said.contains("300 KB"), "{said}");
+        assert!(over_text(&state(0, 5)).contains("takes up to 300 KB"));
+        assert!(to_text(&state(0, 5)).contains("\nThe account stores 5 bytes more"));
+        assert_eq!(to_json(&state(0, 5))["over_limit"], 5);
+    }
+
+    #[test]
+    fn refused_values_name_the_accepted_words() {
+        for off in ["off", "Off", "OFF", "0", "0d"] {
+            assert_eq!(parse_keep(off), Ok(0), "{off}");
+        }
+        assert_eq!(parse_keep("7d"), Ok(604_800));
+        for wrong in ["none", "7", "-7d", "soon", ""] {
+            let said = parse_keep(wrong).unwrap_err();
+            assert!(said.contains("`off`") && said.contains("`garth retention rm`"), "{wrong}: {said}");
+        }
+        assert!(parse_keep("7").unwrap_err().starts_with("`7` has no unit; write 7s, 7m, 7h or 7d"));
+        for parse in [parse_age, parse_commits, parse_stored] {
+            for none in ["none", "None", "NONE"] {
+                assert_eq!(parse(none).unwrap().number(), None);
+            }
+            assert_eq!(parse("0").unwrap().number(), Some(0));
+            for wrong in ["off", "-1", ""] {
+                let said = parse(wrong).unwrap_err();
+                assert!(said.contains("`none`"), "{wrong}: {said}");
+            }
+            assert!(parse("-1").unwrap_err().starts_with("`-1` is negative"));
+        }
+        assert!(parse_age("7").unwrap_err().contains("write 7s, 7m, 7h or 7d"));
+    }
 
     #[test]
     fn spans_are_shown_in_their_largest_exact_unit() {

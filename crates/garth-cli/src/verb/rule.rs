@@ -5,10 +5,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use garth_engine::fs::FileSystemExt as _;
 use garth_engine::fs::store::SetRuleResult;
-use garth_engine::model::Kind;
-use garth_engine::path::TreePath;
 use garth_engine::rule::schema::MAX_SCHEMA;
 use garth_engine::rule::{Constraint, FileViolation, PathPattern, Rule as TreeRule};
 use garth_engine::{AccountStore, Error, ErrorKind};
@@ -176,23 +173,7 @@ fn schema_text(file: &Path) -> Result<String> {
     Ok(text)
 }
 
-/// Refuses a pattern that matches a directory alone: the rule would hold for none of the files in it.
-async fn check_pattern(account: &dyn AccountStore, pattern: &str) -> Result {
-    let literal = TreePath::parse(pattern).ok().filter(|_| !pattern.contains(['*', '?', '[', '{', '\\']));
-    let entry = match literal {
-        Some(path) => account.lookup(path).await?,
-        None => None,
-    };
-    match entry.is_some_and(|entry| entry.kind == Kind::Directory) {
-        true => {
-            Err(Failure::Usage(format!("{pattern}: is a directory; for the files in it, write {pattern}/**")))
-        }
-        false => Ok(()),
-    }
-}
-
 async fn set(app: &mut App, account: &dyn AccountStore, rule: TreeRule, force: bool) -> Result {
-    check_pattern(account, rule.pattern().as_str()).await?;
     let SetRuleResult { set, violations, more } = account.set_rule(rule.clone(), force).await?;
     for FileViolation { path, reason } in &violations {
         let text = format!("{}: {}", escaped(path.as_str()), escaped(reason));

@@ -34,7 +34,7 @@ fn new_account_begins_with_default_classes() {
 fn limits_that_are_not_given_stay() {
     let garth = Garth::new();
     let none = json!({"age_seconds": null, "commits": null, "max_stored": null, "content": default_classes(),
-        "oldest": 0, "oldest_time": null, "folded": 0, "held_by": null});
+        "oldest": 0, "oldest_time": null, "folded": 0, "held_by": null, "over_limit": 0});
     assert_eq!(garth.json(&["retention"]), none);
     assert!(garth.ok(&["retention"]).contains("age         no limit\n"));
     garth.json(&["retention", "set", "--age", "30d", "--commits", "5000"]);
@@ -157,11 +157,60 @@ fn limits_that_take_the_present_past_are_forced() {
         assert!(garth.fails(2, &set).contains("--force"));
         garth.ok(&[&set[..], &["--force"]].concat());
     }
-    garth.fails(2, &["retention", "set"]);
-    garth.fails(2, &["retention", "set", "--age", "-1d"]);
     garth.fails(2, &["retention", "set", "--max-stored", "9223372036854775808"]);
     garth.fails(3, &["retention", "--account", "none"]);
     garth.fails(3, &["usage", "--account", "none"]);
+}
+
+#[test]
+fn refused_limits_are_explained() {
+    let garth = Garth::new();
+    let class = |keep| ["retention", "class", "/logs/**", "--keep", keep];
+    let set = |option, value| ["retention", "set", option, value];
+    for (args, due) in [
+        (&["retention", "set"][..], "--age, --commits or --max-stored"),
+        (&["retention", "set", "--force"], "--age, --commits or --max-stored"),
+        (&class("7"), "write 7s, 7m, 7h or 7d"),
+        (&class("none"), "`off` keeps no old content"),
+        (&class("-7d"), "`-7d` is negative"),
+        (&set("--age", "7"), "write 7s, 7m, 7h or 7d"),
+        (&set("--age", "off"), "`none` removes the limit"),
+        (&set("--age", "-1d"), "`-1d` is negative"),
+        (&set("--commits", "-1"), "`-1` is negative"),
+        (&set("--max-stored", "-1"), "`-1` is negative"),
+        (&["gc", "--grace", "600"], "write 600s, 600m, 600h or 600d"),
+        (&["gc", "--grace", "-1"], "write numbers with"),
+    ] {
+        let said = garth.fails(2, args);
+        assert!(said.contains(due), "{args:?}: {said}");
+    }
+    garth.ok(&class("Off"));
+    garth.ok(&set("--age", "None"));
+    garth.ok(&["gc", "--grace", "0"]);
+}
+
+#[test]
+fn class_of_a_directory_is_refused() {
+    let garth = Garth::new();
+    garth.write("/logs/a", "one");
+    let said = garth.fails(2, &["retention", "class", "/logs", "--keep", "off"]);
+    assert!(said.contains("/logs: is a directory; for the files in it, write /logs/**"), "{said}");
+    garth.ok(&["retention", "class", "/logs/a", "--keep", "off"]);
+}
+
+#[test]
+fn limit_below_the_stored_bytes_is_set_and_explained() {
+    let garth = Garth::new();
+    let stored = garth.json(&["usage"])["stored"].as_u64().unwrap();
+    let said = garth.ok(&["retention", "set", "--max-stored", "1k"]);
+    for due in ["more than its limit", "`garth gc`", "--max-stored", "takes up to 300 KB"] {
+        assert!(said.contains(due), "{due}: {said}");
+    }
+    let set = garth.json(&["retention"]);
+    assert!(set["max_stored"] == 1024 && set["over_limit"].as_u64().unwrap() > stored / 2, "{set}");
+    let said = garth.ok(&["retention", "set", "--max-stored", "1G"]);
+    assert!(!said.contains("more than its limit"), "{said}");
+    assert_eq!(garth.json(&["retention"])["over_limit"], 0);
 }
 
 #[test]

@@ -164,11 +164,13 @@ fn quota_set_over_http_limits_the_next_write() {
 fn retention_is_set_as_a_whole() {
     let server = Server::start();
     let get = || call(&server, "retention/get", &json!({}));
-    let nothing = json!({"ok": true, "age_seconds": null, "commits": null, "max_stored": null, "content": [],
-        "oldest": 0, "oldest_time": null, "folded": 0, "held_by": null});
+    let mut nothing = json!({"ok": true, "age_seconds": null, "commits": null, "max_stored": null, "content": [],
+        "oldest": 0, "oldest_time": null, "folded": 0, "held_by": null, "over_limit": 0});
     let first = get();
     assert_eq!(first["content"].as_array().unwrap().len(), 5, "default classes: {first}");
-    assert_eq!(call(&server, "retention/set", &json!({})), nothing, "they are removed like others");
+    let removed = call(&server, "retention/set", &json!({}));
+    nothing["version"] = removed["version"].clone();
+    assert_eq!(removed, nothing, "they are removed like others");
     let content = json!([{"pattern": "/logs/**", "keep_seconds": 86_400}]);
     let set =
         json!({"age_seconds": 604_800, "commits": 1_000_000, "max_stored": 1_u64 << 40, "content": content});
@@ -184,6 +186,7 @@ fn retention_is_set_as_a_whole() {
     let class = |class: Value| json!({"content": [class]});
     for body in [
         json!({"age_seconds": 599}),
+        json!({"age_seconds": 9_223_372_037_u64}),
         json!({"commits": 999}),
         class(json!({"pattern": "/a"})),
         class(json!({"pattern": "/[a", "keep_seconds": 1})),
@@ -193,6 +196,48 @@ fn retention_is_set_as_a_whole() {
         let reply = post(&server, "retention/set", &body);
         assert_eq!(reply.status, 400, "{body}: {}", reply.text());
     }
+}
+
+#[test]
+fn retention_of_another_version_is_not_replaced() {
+    let server = Server::start();
+    let get = || call(&server, "retention/get", &json!({}));
+    let first = get()["version"].clone();
+    let set = call(&server, "retention/set", &json!({"commits": 5000, "if_version": first}));
+    assert_eq!((&set["commits"], set["version"] == first), (&json!(5000), false));
+    let stale = json!({"commits": 6000, "if_version": first});
+    let message = post(&server, "retention/set", &stale).refused(409, "CONFLICT");
+    assert!(message.contains("read them again"), "{message}");
+    assert_eq!(get(), set, "nothing is changed");
+    // A repeat under the same key is answered, although its version is replaced by then.
+    let next = json!({"commits": 6000, "if_version": set["version"]});
+    let [replaced, again] = [(); 2].map(|()| send(&server, "next", "retention/set", &next));
+    assert_eq!((replaced.status, again.status), (200, 200), "{}", again.text());
+    assert_eq!((replaced.text(), &get()["commits"]), (again.text(), &json!(6000)));
+    post(&server, "retention/set", &json!({"if_version": 7})).refused(400, "VALIDATION_ERROR");
+}
+
+#[test]
+fn retention_refuses_class_of_a_directory() {
+    let server = Server::start();
+    write(&server, "/logs/a", "x").unwrap();
+    let with = |pattern: &str| json!({"content": [{"pattern": pattern, "keep_seconds": 0}]});
+    let message = post(&server, "retention/set", &with("/logs")).refused(400, "VALIDATION_ERROR");
+    assert!(message.contains("write /logs/**"), "{message}");
+    call(&server, "retention/set", &with("/logs/**"));
+}
+
+#[test]
+fn limit_below_the_stored_bytes_is_answered_with_the_excess() {
+    let server = Server::start();
+    let stored = call(&server, "usage", &json!({}))["stored"].as_u64().unwrap();
+    let over = |limit: u64| {
+        let answer = call(&server, "retention/set", &json!({"max_stored": limit}));
+        assert_eq!(answer["max_stored"], limit, "it is set");
+        answer["over_limit"].as_u64().unwrap()
+    };
+    assert_eq!(over(stored + 10_000_000), 0);
+    assert!(over(stored / 2) >= stored / 4);
 }
 
 #[test]

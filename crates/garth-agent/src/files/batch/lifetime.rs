@@ -12,17 +12,39 @@ const MAX_SPAN: i64 = 200 * 365 * 86_400;
 /// # Errors
 /// The reason, for a text in another form, and for a duration of more than 200 years.
 pub fn parse_span(text: &str) -> Result<i64, String> {
-    // `parse` would also accept a sign, and fails for a number that is too large.
-    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    let seconds = match is_number {
-        true => Some(text.parse().unwrap_or(i64::MAX)),
-        false => parse_age(text).map_err(|error| error.message().to_owned())?,
-    };
-    match seconds {
-        Some(seconds) if seconds <= MAX_SPAN => Ok(seconds),
-        Some(_) => Err("more than 200 years".into()),
-        None => Err("write seconds, or numbers with s, m, h, d or w: 90, 15m, 7d, 3d12h".into()),
+    match is_number(text) {
+        // Fails for a number that is too large.
+        true => within_limit(text.parse().unwrap_or(i64::MAX)),
+        false => parse_units(text, "write seconds, or numbers with s, m, h, d or w: 90, 15m, 7d, 3d12h"),
     }
+}
+
+/// Parses a duration in seconds whose unit must be given, unless it is 0: for options with which too short a
+/// time loses data.
+///
+/// # Errors
+/// As [`parse_span`], and for a number without a unit.
+pub fn parse_span_with_unit(text: &str) -> Result<i64, String> {
+    match is_number(text) {
+        true if text.bytes().all(|digit| digit == b'0') => Ok(0),
+        true => Err(format!("`{text}` has no unit; write {text}s, {text}m, {text}h or {text}d")),
+        false => parse_units(text, "write numbers with s, m, h, d or w: 15m, 7d, 3d12h"),
+    }
+}
+
+/// Returns true for digits only: `parse` would also accept a sign.
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// Parses numbers with units. `forms` is the error for any other text.
+fn parse_units(text: &str, forms: &str) -> Result<i64, String> {
+    let seconds = parse_age(text).map_err(|error| error.message().to_owned())?;
+    within_limit(seconds.ok_or(forms)?)
+}
+
+fn within_limit(seconds: i64) -> Result<i64, String> {
+    if seconds <= MAX_SPAN { Ok(seconds) } else { Err("more than 200 years".into()) }
 }
 
 /// Lifetime: seconds from now, at least one, or without an end (`none`).
@@ -68,6 +90,20 @@ mod tests {
         }
         for large in ["9223372036854775807", "9223372036854775808", "99999999999999999999"] {
             assert_eq!(parse_span(large), Err("more than 200 years".to_owned()));
+        }
+    }
+
+    #[test]
+    fn number_without_unit_is_refused_where_asked() {
+        for (text, seconds) in
+            [("0", 0), ("00", 0), ("0s", 0), ("7s", 7), ("7d", 604_800), ("1d12h", 129_600)]
+        {
+            assert_eq!(parse_span_with_unit(text), Ok(seconds));
+        }
+        let refused = parse_span_with_unit("7").unwrap_err();
+        assert_eq!(refused, "`7` has no unit; write 7s, 7m, 7h or 7d");
+        for wrong in ["", "-1", "-1d", "+1", "soon", "1d12", "99999w"] {
+            assert!(parse_span_with_unit(wrong).is_err(), "{wrong}");
         }
     }
 

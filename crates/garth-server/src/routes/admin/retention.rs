@@ -1,18 +1,20 @@
 //! Retention of an account over HTTP.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
 use garth_engine::AccountStore;
+use garth_engine::fs::store::RetentionState;
 use garth_engine::rule::PathPattern;
-use garth_engine::rule::retention::{ContentLimit, MAX_CLASSES, Retention};
+use garth_engine::rule::retention::{ContentLimit, MAX_AGE, MAX_CLASSES, Retention};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::answers::retention::RetentionAnswer;
+use super::answers::retention::{RetentionAnswer, version_of};
 use super::commits::batch;
-use crate::errors::Refusal;
-use crate::fields::{MAX_INTEGER, array, fields, integer};
+use crate::errors::{Code, Refusal};
+use crate::fields::{MAX_INTEGER, array, fields, integer, string};
 use crate::routes::call::Call;
 use crate::routes::respond::Json;
 
@@ -40,7 +42,7 @@ fields! {
     /// is left out is removed. The next collection removes the past beyond them for ever.
     pub(crate) struct SetFields<'a> {
         /// Age in seconds from which commits leave the log. Default: no limit.
-        age_seconds: Option<u64> = integer(MIN_AGE, MAX_INTEGER);
+        age_seconds: Option<u64> = integer(MIN_AGE, MAX_AGE.as_secs());
         /// Number of commits that the log keeps. With an age, the limit that keeps less counts. Default: no
         /// limit.
         commits: Option<u64> = integer(MIN_COMMITS, MAX_INTEGER);
@@ -49,6 +51,8 @@ fields! {
         /// Path classes whose old content stays for a limited time: objects with `pattern`, a glob
         /// pattern, and `keep_seconds`, the seconds after its replacement; 0 keeps none. Default: none.
         content: Option<Vec<&'a RawValue>> = array("content limits").at_most(MAX_CLASSES);
+        /// `version` that the limits must have now; otherwise `CONFLICT`. Default: any.
+        if_version: Option<Cow<'a, str>> = string();
     }
 }
 
@@ -85,8 +89,27 @@ pub(in crate::routes) async fn set(
             stored: fields.max_stored,
             content,
         };
-        let state = account.set_retention(retention).await?;
+        let state = match fields.if_version.as_deref() {
+            Some(version) => replace(&**account, version, retention).await?,
+            None => account.set_retention(retention).await?,
+        };
         Ok::<_, Refusal>(Json::of(&RetentionAnswer::of(state))?.into_value())
     };
     call.once.answer_after(&**account, record, setting).await.map(Json::recorded)
+}
+
+/// Sets the retention if the current one has the version.
+async fn replace(
+    account: &dyn AccountStore,
+    version: &str,
+    to: Retention,
+) -> Result<RetentionState, Refusal> {
+    let before = account.retention().await?.set;
+    if version_of(&before) != version {
+        let message = "\"if_version\" is not the version of the limits that are set; read them again and repeat \
+                       the change";
+        return Err(Refusal::new(Code::Conflict, message));
+    }
+    // Fails if they were changed since they were read.
+    Ok(account.replace_retention(before, to).await?)
 }

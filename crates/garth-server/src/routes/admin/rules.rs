@@ -5,16 +5,15 @@ use std::sync::Arc;
 
 use garth_agent::kv::MAX_PAGE_VALUES;
 use garth_engine::fs::store::SetRuleResult;
-use garth_engine::model::Kind;
 use garth_engine::rule::{Constraint, PathPattern, Rule};
-use garth_engine::{AccountStore, Error, ErrorKind, FileSystemExt as _, TreePath};
+use garth_engine::{AccountStore, Error};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::answers::{RuleItem, RuleRemoved, RuleSet, RuleViolation, RulesPage};
 use super::commits::batch;
 use crate::errors::{Code, Refusal};
-use crate::fields::{Kind as FieldKind, Page, fields, flag, json, string_of, words};
+use crate::fields::{Kind, Page, fields, flag, json, string_of, words};
 use crate::routes::call::Call;
 use crate::routes::respond::{Json, raw};
 
@@ -22,7 +21,7 @@ use crate::routes::respond::{Json, raw};
 const MAX_LISTED: usize = 1000;
 
 /// Names of constraints.
-const CONSTRAINTS: FieldKind = words(&Constraint::NAMES);
+const CONSTRAINTS: Kind = words(&Constraint::NAMES);
 
 fields! {
     /// Lists the rules of the account, ordered by pattern and constraint.
@@ -116,7 +115,6 @@ pub(in crate::routes) async fn set(
     let rule = Rule::new(PathPattern::parse(&fields.pattern)?, constraint);
     let record = batch(call, &format!("set a rule `{}`", fields.constraint));
     let setting = async {
-        check_pattern(&**account, rule.pattern().as_str()).await?;
         // All files of the pattern are read.
         let setting = account.set_rule(rule.clone(), fields.force);
         let set = call.stopping.unless_stopped(setting, "look whether the rule is set, and set it again");
@@ -128,22 +126,6 @@ pub(in crate::routes) async fn set(
     match call.once.answer_after(&**account, record, setting).await {
         Ok(answer) | Err(NotSet::Violated(answer)) => Ok(Json::recorded(answer)),
         Err(NotSet::Failed(refusal)) => Err(refusal),
-    }
-}
-
-/// Refuses a pattern that matches a directory alone: the rule would hold for none of the files in it.
-async fn check_pattern(account: &dyn AccountStore, pattern: &str) -> Result<(), Error> {
-    let literal = TreePath::parse(pattern).ok().filter(|_| !pattern.contains(['*', '?', '[', '{', '\\']));
-    let entry = match literal {
-        Some(path) => account.lookup(path).await?,
-        None => None,
-    };
-    match entry.is_some_and(|entry| entry.kind == Kind::Directory) {
-        true => {
-            let message = format!("{pattern}: is a directory; for the files in it, write {pattern}/**");
-            Err(Error::new(ErrorKind::InvalidArgument, message))
-        }
-        false => Ok(()),
     }
 }
 

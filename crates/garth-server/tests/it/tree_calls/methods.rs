@@ -59,7 +59,7 @@ const ACCOUNT_STORE: [(&str, Served); 17] = [
     ("remove_quota", By(&["/v1/admin/quotas/remove"])),
     ("retention", By(&["/v1/admin/retention/get"])),
     ("set_retention", By(&["/v1/admin/retention/set"])),
-    ("replace_retention", Not("of two changes over HTTP at once, the later one counts")),
+    ("replace_retention", By(&["/v1/admin/retention/set"])),
     ("usage", By(&["/v1/admin/usage"])),
     ("collect_next", Not("the server collects by itself what is due")),
 ];

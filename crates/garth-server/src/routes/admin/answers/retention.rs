@@ -2,9 +2,10 @@
 
 use garth_engine::fs::store::{Hold, PathUsage, RetentionState, StoredUsage};
 use garth_engine::model::Timestamp;
-use garth_engine::rule::retention::ContentLimit;
+use garth_engine::rule::retention::{ContentLimit, Retention};
 use schemars::JsonSchema;
 use serde::Serialize;
+use serde_json::json;
 
 /// Retention of the account.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -20,6 +21,8 @@ pub(crate) struct RetentionAnswer {
     max_stored: Option<u64>,
     /// Limits on old content that are set, by path class.
     content: Vec<ContentLimitItem>,
+    /// Version of these limits, for `if_version`. The same limits have the same version.
+    version: String,
     /// Sequence number of the first commit whose state is readable; 0 if all are.
     oldest: u64,
     /// Time of that commit; RFC 3339. `null` for 0.
@@ -29,6 +32,18 @@ pub(crate) struct RetentionAnswer {
     folded: u64,
     /// First thing that keeps `oldest` or `folded` from rising; `null` if there is none.
     held_by: Option<HoldItem>,
+    /// Stored bytes beyond `max_stored`; commits that add something fail until they are removed. 0 if there
+    /// are none.
+    over_limit: u64,
+}
+
+/// Returns the version of limits, which are in the order of their patterns, as answers have them.
+pub(crate) fn version_of(limits: &Retention) -> String {
+    let Retention { age, commits, stored, content } = limits;
+    let class = |limit: &ContentLimit| json!([limit.pattern.as_str(), limit.keep.as_secs()]);
+    let classes: Vec<_> = content.iter().map(class).collect();
+    let limits = json!([age.map(|age| age.as_secs()), commits, stored, classes]);
+    blake3::hash(limits.to_string().as_bytes()).to_hex().to_string()
 }
 
 /// Limit on the old content of the files of a path class.
@@ -73,6 +88,7 @@ impl RetentionAnswer {
     pub(crate) fn of(state: RetentionState) -> Self {
         Self {
             ok: true,
+            version: version_of(&state.set),
             age_seconds: state.set.age.map(|age| age.as_secs()),
             commits: state.set.commits,
             max_stored: state.set.stored,
@@ -81,6 +97,7 @@ impl RetentionAnswer {
             oldest_time: state.oldest_time.map(Timestamp::to_rfc3339),
             folded: state.folded.0,
             held_by: state.held_by.map(HoldItem::of),
+            over_limit: state.over_limit(),
         }
     }
 }
@@ -168,11 +185,12 @@ impl UsageAnswer {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use garth_engine::TreePath;
     use garth_engine::model::{Owner, Seq};
     use garth_engine::rule::PathPattern;
-    use garth_engine::rule::retention::Retention;
-    use serde_json::{json, to_value};
+    use serde_json::to_value;
 
     use super::*;
 
@@ -183,8 +201,8 @@ mod tests {
             oldest: Seq(3),
             oldest_time: Some(Timestamp(0)),
             folded: Seq(2),
-            stored: 0,
-            full: false,
+            stored: 12,
+            full: true,
             held_by,
         };
         let limit = ContentLimit {
@@ -193,12 +211,13 @@ mod tests {
         };
         let set =
             Retention { commits: Some(9), stored: Some(7), content: vec![limit], ..Retention::default() };
+        let version = version_of(&set);
         assert_eq!(
             to_value(RetentionAnswer::of(state(set, Some(Hold::Fork { id: "draft".to_owned() })))).unwrap(),
             json!({"ok": true, "age_seconds": null, "commits": 9, "max_stored": 7,
-                "content": [{"pattern": "/a/**", "keep_seconds": 5}], "oldest": 3,
+                "content": [{"pattern": "/a/**", "keep_seconds": 5}], "version": version, "oldest": 3,
                 "oldest_time": Timestamp(0).to_rfc3339(), "folded": 2,
-                "held_by": {"kind": "overlay", "name": "draft"}})
+                "held_by": {"kind": "overlay", "name": "draft"}, "over_limit": 5})
         );
         let snapshot = |owner| Hold::Snapshot { owner, name: "s".to_owned() };
         let name = |hold| to_value(HoldItem::of(hold)).unwrap()["name"].clone();
@@ -207,6 +226,27 @@ mod tests {
         let none = RetentionState { oldest_time: None, ..state(Retention::default(), None) };
         let none = to_value(RetentionAnswer::of(none)).unwrap();
         assert_eq!((&none["held_by"], &none["oldest_time"]), (&json!(null), &json!(null)));
+    }
+
+    #[test]
+    fn each_limit_is_in_the_version() {
+        let class = |pattern: &str, seconds| ContentLimit {
+            pattern: PathPattern::parse(pattern).unwrap(),
+            keep: std::time::Duration::from_secs(seconds),
+        };
+        let none = Retention::default();
+        let all = [
+            none.clone(),
+            Retention { age: Some(std::time::Duration::from_secs(7)), ..none.clone() },
+            Retention { commits: Some(7), ..none.clone() },
+            Retention { stored: Some(7), ..none.clone() },
+            Retention { content: vec![class("/a", 7)], ..none.clone() },
+            Retention { content: vec![class("/a", 8)], ..none.clone() },
+            Retention { content: vec![class("/b", 7)], ..none.clone() },
+            Retention { content: vec![class("/a", 7), class("/b", 7)], ..none },
+        ];
+        let versions: BTreeSet<String> = all.iter().map(version_of).collect();
+        assert_eq!(versions.len(), all.len());
     }
 
     #[test]
