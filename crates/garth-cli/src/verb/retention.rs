@@ -57,8 +57,8 @@ enum Action {
     Show,
     /// Set limits; those that are not given stay
     ///
-    /// The limit on the stored bytes holds from the next commit on. If more is stored already, the output says
-    /// how much. Older versions are removed by the next `garth gc`, and do not come back.
+    /// The limit on the stored bytes holds from the next commit on. If more is stored, the output says how
+    /// much. Older versions are removed by the next `garth gc`, and do not come back.
     #[command(after_help = "Examples:\n  garth retention set --age 30d --commits 1000000\n  \
                       garth retention set --max-stored none")]
     Set {
