@@ -5,7 +5,7 @@ mod advice;
 
 use std::convert::Infallible;
 use std::fmt;
-use std::num::NonZeroU32;
+use std::num::{NonZeroU32, NonZeroU64};
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -175,6 +175,8 @@ pub struct Error {
     advice: Option<(Advice, u32)>,
     /// Count of completed operations plus one: `NonZeroU32` keeps the option, and so the error, small.
     done: Option<NonZeroU32>,
+    /// First sequence number whose state is readable, for an error about an earlier one.
+    oldest: Option<NonZeroU64>,
     source: Option<Arc<dyn std::error::Error + Send + Sync>>,
 }
 
@@ -182,7 +184,7 @@ impl Error {
     /// Returns an error without a path.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         let message = message.into().into_boxed_str();
-        Self { kind, path: None, message, advice: None, done: None, source: None }
+        Self { kind, path: None, message, advice: None, done: None, oldest: None, source: None }
     }
 
     /// Returns an error about `path`.
@@ -258,6 +260,13 @@ impl Error {
     #[doc(hidden)]
     pub fn done(&self) -> Option<usize> {
         self.done.map(|more| more.get() as usize - 1)
+    }
+
+    /// Returns the first sequence number whose state is readable, for an error about an earlier part of the
+    /// past.
+    #[doc(hidden)]
+    pub fn oldest(&self) -> Option<u64> {
+        self.oldest.map(NonZeroU64::get)
     }
 
     /// Returns true if the kind is `kind`.
@@ -437,12 +446,22 @@ impl Error {
         let message = format!(
             "the past before sequence number {oldest} is no longer stored; ask for {oldest} or later"
         );
+        Self { oldest: NonZeroU64::new(oldest), ..Self::new(ErrorKind::Gone, message) }
+    }
+
+    /// Returns the error for the content of a file at a sequence number, that its path class no longer keeps.
+    pub(crate) fn content_gone(seq: u64) -> Self {
+        let message = format!(
+            "the content at sequence number {seq} is no longer stored, because the retention of its path class \
+             keeps less; ask for a later version, or for the file as it is now"
+        );
         Self::new(ErrorKind::Gone, message)
     }
 
-    /// Returns the error for old content that the path class of its file no longer keeps.
-    pub(crate) fn content_gone() -> Self {
-        let message = "this old content is no longer stored: the retention of its path class keeps less";
+    /// Returns the error for a file held open whose last name was removed, and whose content after it.
+    pub(crate) fn unnamed_gone() -> Self {
+        let message = "this open file has no name any more, and its content is no longer stored; open a file \
+                       by its path";
         Self::new(ErrorKind::Gone, message)
     }
 

@@ -12,6 +12,7 @@ mod filesystem;
 pub(crate) mod forks;
 mod handle;
 pub mod lower;
+pub(crate) mod named_errors;
 pub mod resolve;
 pub mod restore;
 pub(crate) mod search_patterns;

@@ -26,7 +26,8 @@ pub(super) async fn open_version(
         Err(error) if error.is(ErrorKind::Gone) => {
             let there = fs.stat(&At::from(path)).await;
             let is_shown = there.is_ok_and(|entry| entry.version == version);
-            return Err(if is_shown { error } else { changed() });
+            // A version has no path of its own: the error names the first one of the file.
+            return Err(if is_shown { error.mapped(|_| Some(path.clone())) } else { changed() });
         }
         file => return file,
     }

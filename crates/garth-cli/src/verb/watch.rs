@@ -24,6 +24,8 @@ use crate::terminal;
 /// With --json, prints one object per change (seq, time, author, message, kind, path, cursor), and at the end
 /// an object with the cursor on stderr. After a crash of the reader, go on with the cursor of the last line
 /// that it has handled; changes of a commit that it has not read completely are printed again.
+///
+/// Changes that retention has removed cannot be printed: it fails, and prints the first cursor that works.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
         garth watch\n  \
@@ -54,6 +56,12 @@ impl Watch {
             _ = interrupt.recv() => Ok(()),
             _ = terminate.recv() => Ok(()),
         };
+        if let Err(Failure::Tree(error)) = &ended
+            && let Some(oldest) = error.oldest()
+        {
+            // The changes up to it are no longer stored: a run from the same cursor would fail again.
+            query.since = Seq(oldest).into();
+        }
         let cursor = cursor_text(query.since);
         match app.out.is_json() {
             true => terminal::tell_json(&json!({"cursor": cursor})),

@@ -78,6 +78,11 @@ fn gone_state_exits_with_3() {
     garth.fails(3, &["diff", path, "--from", &(oldest - 1).to_string()]);
     assert_eq!(garth.ok(&["cat", path, "--at", &oldest.to_string()]), "2\n");
     assert_eq!(garth.ok(&["cat", "/old", "--at", &oldest.to_string()]), "from before\n");
+    let said = garth.fails(3, &["show", &oldest.to_string()]);
+    assert!(said.contains(&format!("ask for {} or later", oldest + 1)), "{said}");
+    garth.ok(&["show", &(oldest + 1).to_string()]);
+    let said = garth.fails(3, &["watch", "--since", "1"]);
+    assert!(said.contains(&format!("add --since {oldest}")), "{said}");
     assert_eq!(garth.lines(&["log"]).len(), 2, "the commits after the oldest state");
     assert_eq!(garth.lines(&["log", path]).len(), 3, "and its version");
     assert_eq!(garth.lines(&["log", "/old"]).len(), 1);

@@ -68,10 +68,16 @@ fn old_content_of_a_class_ends() {
     assert_eq!(shown.matches("  /logs/**").count(), 1, "{shown}");
     assert!(shown.contains("\ncontent     off  /logs/**"), "{shown}");
     let first = garth.write("/logs/a", "one");
+    let seq = garth.seq();
     garth.write("/logs/a", "two");
     assert_eq!(garth.ok(&["cat", "/logs/a", "--at", &first]), "one");
     garth.ok(&["gc"]);
-    assert!(garth.fails(3, &["cat", "/logs/a", "--at", &first]).contains("path class"));
+    let due = format!("/logs/a: the content at sequence number {seq} is no longer stored");
+    for args in [&["cat"][..], &["cat", "-n"], &["head"], &["tail"], &["blame"]] {
+        let said = garth.fails(3, &[args, &["/logs/a", "--at", first.as_str()]].concat());
+        assert!(said.contains(&due), "{args:?}: {said}");
+    }
+    assert!(garth.fails(3, &["cat", "--version", &first]).contains(&due));
     assert_eq!(garth.ok(&["cat", "/logs/a"]), "two");
     assert_eq!(garth.json(&["retention", "rm", "/logs/**"])["content"], default_classes());
     garth.fails(3, &["retention", "rm", "/logs/**"]);
@@ -111,7 +117,8 @@ fn export_of_the_past_reports_gone_files() {
         let done = garth.run(&["export", "/logs", to.to_str().unwrap(), "--at", &seq], b"");
         let (printed, said) = (text(&done.stdout), text(&done.stderr));
         assert_eq!(done.status.code(), Some(1), "{said}");
-        assert!(printed.contains("1 failed") && said.contains("no longer stored"), "{printed}{said}");
+        let due = format!("/logs/a.tmp: the content at sequence number {seq} is no longer stored");
+        assert!(printed.contains("1 failed") && said.contains(&due), "{printed}{said}");
     }
     assert_eq!(std::fs::read_to_string(out.path().join("folder/note")).unwrap(), "one");
     assert!(!out.path().join("folder/a.tmp").exists());

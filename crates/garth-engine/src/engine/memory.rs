@@ -114,6 +114,17 @@ impl View<'_> {
         }
     }
 
+    /// Returns the error for a version whose content is gone, with the first path of its node: the present
+    /// one in this view, or else the one in the state `seq`, which shows the version.
+    fn version_gone(&mut self, version: VersionId, seq: Seq) -> Error {
+        let gone = Error::content_gone(version.seq.0);
+        let mut then = View { seq, now: self.state.time_of(seq), ..*self };
+        match self.name_of(version.ino).or_else(|| then.name_of(version.ino)) {
+            Some(path) => gone.about(&path),
+            None => gone,
+        }
+    }
+
     /// Returns a directory and its path; `None` as path if it was removed while it is held open.
     fn directory(&mut self, at: &At) -> Result<(Option<TreePath>, Ino)> {
         let ino = self.find(at)?;
@@ -231,24 +242,24 @@ impl FileSystem for MemoryFs {
     }
 
     async fn hold(&self, at: &At) -> Result<Arc<dyn OpenNode>> {
-        let (node, is_gone) = self.read_view(|view| {
+        let (node, gone) = self.read_view(|view| {
             let ino = view.find(at)?;
-            Ok((view.get(ino).clone(), view.state.is_content_gone(ino, view.seq)))
+            Ok((view.get(ino).clone(), view.check_content(at, ino).err()))
         })?;
         Ok(match self.past {
             None => Arc::new(Handle::open(self, node.ino)),
-            Some(_) => Arc::new(VersionHandle { node: Arc::new(node), is_gone, _hold: self.hold.clone() }),
+            Some(_) => Arc::new(VersionHandle { node: Arc::new(node), gone, _hold: self.hold.clone() }),
         })
     }
 
     async fn open(&self, at: &At) -> Result<Arc<dyn OpenFile>> {
-        let (node, is_gone) = self.read_view(|view| {
+        let (node, gone) = self.read_view(|view| {
             let ino = view.file(at)?;
-            Ok((view.get(ino).clone(), view.state.is_content_gone(ino, view.seq)))
+            Ok((view.get(ino).clone(), view.check_content(at, ino).err()))
         })?;
         Ok(match self.past {
             None => Arc::new(Handle::open(self, node.ino)),
-            Some(_) => Arc::new(VersionHandle { node: Arc::new(node), is_gone, _hold: self.hold.clone() }),
+            Some(_) => Arc::new(VersionHandle { node: Arc::new(node), gone, _hold: self.hold.clone() }),
         })
     }
 
@@ -268,16 +279,16 @@ impl FileSystem for MemoryFs {
             check_file(node).map_err(|kind| Error::new(kind, "not a version of a file"))?;
             // The oldest state shows this version if that of its commit is no longer readable.
             let seq = version.seq.max(view.state.oldest);
-            if view.state.is_content_gone(version.ino, seq) {
-                return Err(Error::content_gone());
-            }
             let mut node = node.clone();
+            if view.state.is_content_gone(version.ino, seq) {
+                return Err(view.version_gone(version, seq));
+            }
             if node.is_expired(view.state.time_of(seq)) {
                 // The expiry took effect with this very commit, so the node has no names in it.
                 node.names = Arc::default();
             }
             let hold = Some(view.state.open_past(seq));
-            let handle = VersionHandle { node: Arc::new(node), is_gone: false, _hold: hold };
+            let handle = VersionHandle { node: Arc::new(node), gone: None, _hold: hold };
             Ok(Arc::new(handle) as Arc<dyn OpenFile>)
         })
     }
@@ -291,9 +302,7 @@ impl FileSystem for MemoryFs {
         check_limit(limit)?;
         self.read_view(|view| {
             let ino = view.file(at)?;
-            if view.state.is_content_gone(ino, view.seq) {
-                return Err(Error::content_gone());
-            }
+            view.check_content(at, ino)?;
             let end = range.offset.saturating_add(range.length);
             let (mut blame, mut before) = (Blame::new(), 0);
             view.get(ino).content.each_writer(&mut |length, by| {

@@ -162,26 +162,15 @@ pub trait FileSystemExt: FileSystem {
     /// Returns a commit with all of its changes, however many they are.
     ///
     /// # Errors
-    /// `NotFound` for an unknown commit; as [`FileSystem::changes`].
+    /// `NotFound` for an unknown commit; `Gone` for that of the oldest readable state, and for earlier ones;
+    /// as [`FileSystem::changes`].
     fn changes_of(&self, seq: Seq) -> impl Future<Output = Result<CommitChanges>> + Send {
         async move {
-            // In the state of the commit, the log ends with it.
-            let then = self.as_of(&seq.into()).await?;
-            let mut query = ChangesQuery::since(Seq(seq.0.saturating_sub(1))).limit(MAX_PAGE);
-            let mut whole: Option<CommitChanges> = None;
-            loop {
-                let page = then.changes(&query).await?;
-                for part in page.commits {
-                    match &mut whole {
-                        Some(whole) => whole.changes.extend(part.changes),
-                        None => whole = Some(part),
-                    }
-                }
-                if page.until.seq >= seq {
-                    let missing = || Error::new(ErrorKind::NotFound, format!("there is no commit {seq}"));
-                    return whole.ok_or_else(missing);
-                }
-                query.since = page.until;
+            let whole = whole_commit(self, seq).await;
+            let oldest = whole.as_ref().err().and_then(Error::oldest);
+            match oldest {
+                Some(oldest) if seq.0 <= oldest => Err(changes_gone(self, seq, Seq(oldest)).await),
+                _ => whole,
             }
         }
     }
@@ -355,6 +344,41 @@ where
         }
     });
     pages.try_flatten().boxed()
+}
+
+/// Returns a commit with all of its changes.
+async fn whole_commit<F: FileSystem + ?Sized>(fs: &F, seq: Seq) -> Result<CommitChanges> {
+    // In the state of the commit, the log ends with it.
+    let then = fs.as_of(&seq.into()).await?;
+    let mut query = ChangesQuery::since(Seq(seq.0.saturating_sub(1))).limit(MAX_PAGE);
+    let mut whole: Option<CommitChanges> = None;
+    loop {
+        let page = then.changes(&query).await?;
+        for part in page.commits {
+            match &mut whole {
+                Some(whole) => whole.changes.extend(part.changes),
+                None => whole = Some(part),
+            }
+        }
+        if page.until.seq >= seq {
+            let missing = || Error::new(ErrorKind::NotFound, format!("there is no commit {seq}"));
+            return whole.ok_or_else(missing);
+        }
+        query.since = page.until;
+    }
+}
+
+/// Returns the error for the changes of a commit up to that of the oldest readable state. It names the first
+/// commit of the tree that can be asked for: `oldest` itself has a state, but its changes are gone.
+async fn changes_gone<F: FileSystem + ?Sized>(fs: &F, seq: Seq, oldest: Seq) -> Error {
+    let later = fs.changes(&ChangesQuery::since(oldest).limit(1)).await;
+    let first = later.ok().and_then(|page| Some(page.commits.first()?.commit.seq));
+    let advice = match first {
+        Some(first) => format!("ask for {first} or later"),
+        None => "ask for a later commit".to_owned(),
+    };
+    let message = format!("the changes of commit {seq} are no longer stored; {advice}");
+    Error::new(ErrorKind::Gone, message)
 }
 
 /// Commits one operation and returns the version that it created.

@@ -26,7 +26,8 @@ pub trait OpenFile: OpenNode {
     /// Returns `length` bytes from `offset`; fewer only at the end of the file.
     ///
     /// # Errors
-    /// `TooLarge` for more than `MAX_READ` bytes.
+    /// `TooLarge` for more than `MAX_READ` bytes; `Gone` for content that is no longer stored, with the path
+    /// in the tree that opened the file.
     async fn read_at(&self, offset: u64, length: usize) -> Result<Bytes>;
 
     /// Returns the offset of the first byte at or after `offset` outside of a hole (`SEEK_DATA`).

@@ -460,7 +460,7 @@ impl FileSystem for OperatorTree {
 
     async fn open(&self, at: &At) -> Result<Arc<dyn OpenFile>> {
         let (opened, at) = self.inside(at, || is_a_directory(at)).await?;
-        opened.told(opened.fs.open(&at).await)
+        Ok(opened.file(opened.told(opened.fs.open(&at).await)?))
     }
 
     async fn open_version(&self, version: VersionId) -> Result<Arc<dyn OpenFile>> {
@@ -469,7 +469,7 @@ impl FileSystem for OperatorTree {
             return Err(by_inode());
         }
         let opened = self.only_account().await?;
-        opened.told(opened.fs.open_version(version).await)
+        Ok(opened.file(opened.told(opened.fs.open_version(version).await)?))
     }
 
     async fn history(&self, at: &At, page: &HistoryPage) -> Result<Listing<Version>> {

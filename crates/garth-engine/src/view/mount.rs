@@ -10,7 +10,8 @@ mod reads;
 use std::sync::Arc;
 
 use crate::error::{Advice, Error, ErrorKind, OptionalExt as _, Result};
-use crate::fs::FileSystem;
+use crate::fs::named_errors::named_errors;
+use crate::fs::{FileSystem, OpenFile};
 use crate::model::{At, Confinement, Ino, Owner, Within};
 use crate::path::TreePath;
 
@@ -135,6 +136,16 @@ impl Mount {
     /// Translates the paths of an error of a part into those of the tree.
     fn told_of(&self, part: &Part, error: Error) -> Error {
         error.mapped(|path| self.up(part, path).or_else(|| self.left_out(path)))
+    }
+
+    /// Returns a file of a part, with errors that name paths of the tree. `path` is that of the file, if it
+    /// was opened by one.
+    fn file(&self, part: &Part, path: Option<TreePath>, file: Arc<dyn OpenFile>) -> Arc<dyn OpenFile> {
+        let (mount, index) = (self.clone(), part.index);
+        named_errors(file, move |error| match &path {
+            Some(path) => error.mapped(|_| Some(path.clone())),
+            None => mount.told_of(&mount.parts.all()[index], error),
+        })
     }
 
     /// Returns the tree's path of a path of the base that is left out, which only an error names.

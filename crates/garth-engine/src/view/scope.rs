@@ -7,6 +7,7 @@ use bytes::Bytes;
 
 use crate::error::{Error, Result};
 use crate::fs::lower::{LoweredAddress, Lowering, Store, StoreId};
+use crate::fs::named_errors::named_errors;
 use crate::fs::{By, Capabilities, FileSystem, Incoming, OpenFile, OpenNode, SearchTarget, Upload, ViewBase};
 use crate::model::{
     Access, At, Batch, Blame, ByteRange, Change, ChangeKind, Changes, ChangesQuery, Commit, CommitId,
@@ -70,7 +71,13 @@ impl Scope {
 
     /// Returns the scope's path of a path of the base; `None` outside the scope.
     fn up(&self, path: &TreePath) -> Option<TreePath> {
-        path.rebase(&self.root, &TreePath::root())?.ok()
+        up_from(&self.root, path)
+    }
+
+    /// Returns a file of the base, with paths of errors in terms of the scope.
+    fn file(&self, file: Arc<dyn OpenFile>) -> Arc<dyn OpenFile> {
+        let root = self.root.clone();
+        named_errors(file, move |error| error.mapped(|path| up_from(&root, path)))
     }
 
     fn at(&self, at: &At) -> Result<At> {
@@ -101,6 +108,11 @@ impl Scope {
     fn over(&self, base: Arc<dyn FileSystem>) -> Arc<dyn FileSystem> {
         Arc::new(Self { base, root: self.root.clone() })
     }
+}
+
+/// Returns the path in the scope of `root` of a path of its base; `None` outside the scope.
+fn up_from(root: &TreePath, path: &TreePath) -> Option<TreePath> {
+    path.rebase(root, &TreePath::root())?.ok()
 }
 
 /// Returns true for an address of the root.
@@ -194,11 +206,11 @@ impl FileSystem for Scope {
     }
 
     async fn open(&self, at: &At) -> Result<Arc<dyn OpenFile>> {
-        self.told(self.base.open(&self.at(at)?).await)
+        Ok(self.file(self.told(self.base.open(&self.at(at)?).await)?))
     }
 
     async fn open_version(&self, version: VersionId) -> Result<Arc<dyn OpenFile>> {
-        self.told(self.base.open_version(version).await)
+        Ok(self.file(self.told(self.base.open_version(version).await)?))
     }
 
     async fn history(&self, at: &At, page: &HistoryPage) -> Result<Listing<Version>> {

@@ -3,12 +3,16 @@
 use std::time::Duration;
 
 use garth_engine::fs::restore::{MAX_GONE_PATHS, RestoreResult, plan, restore};
-use garth_engine::model::{Batch, ByteRange, MAX_PAGE, Moment, Op, Remove, Seq, Timestamp, VersionId};
+use garth_engine::model::{
+    At, Batch, ByteRange, MAX_PAGE, Moment, Op, Owner, Remove, Seq, Timestamp, VersionId,
+};
+use garth_engine::path::Name;
 use garth_engine::rule::PathPattern;
 use garth_engine::rule::retention::{ContentLimit, Retention};
 use garth_engine::view::overlay::{LowerLayer, StoredOverlay};
+use garth_engine::view::{Mount, Overlay, Scope};
 use garth_engine::{Error, ErrorKind, FileSystem};
-use garth_testkit::tools::{append, at, copy, link, mkdir, p, remove, rename, write};
+use garth_testkit::tools::{append, at, copy, link, mkdir, mkdir_all, p, remove, rename, write};
 
 use super::retention::{Engine, Tree, commits, history, past, text};
 
@@ -30,6 +34,27 @@ fn assert_gone<T>(answer: Result<T, Error>) {
     let error = answer.err().unwrap();
     assert_eq!(error.kind(), ErrorKind::Gone, "{error}");
     assert!(error.message().contains("path class"), "{error}");
+}
+
+/// Asserts that an answer is gone, and names a path and a sequence number.
+#[track_caller]
+fn assert_names<T>(answer: Result<T, Error>, path: &str, seq: u64) {
+    let error = answer.err().unwrap();
+    assert_eq!((error.kind(), error.path()), (ErrorKind::Gone, Some(&p(path))), "{error}");
+    let due = format!("the content at sequence number {seq} is no longer stored");
+    assert!(error.message().starts_with(&due), "{error}");
+}
+
+/// Asserts that the reads of a file, which is addressed in one way, name a path and a sequence number.
+async fn assert_reads_name(fs: &dyn FileSystem, place: &At, path: &str, seq: u64) {
+    assert_names(fs.read(place, ByteRange::ALL).await, path, seq);
+    assert_names(fs.fetch(place, ByteRange::ALL).await, path, seq);
+    let mut items = fs.fetch_many(&[(place.clone(), ByteRange::ALL)]).await.unwrap().items;
+    assert_names(items.remove(0), path, seq);
+    let open = fs.open(place).await.unwrap();
+    assert_names(open.read_at(0, 10).await, path, seq);
+    assert_names(open.next_data(0).await, path, seq);
+    assert_names(open.next_hole(0).await, path, seq);
 }
 
 /// Returns the content of a path after a commit; `None` if it is gone.
@@ -134,6 +159,62 @@ async fn version_of_class_without_history_is_gone() {
         tree.retain(off()).await;
         assert_gone(open(4).await);
         assert_eq!(open(5).await.unwrap().read_at(0, 10).await.unwrap(), "5");
+    }
+}
+
+#[tokio::test]
+async fn gone_content_names_path_and_sequence() {
+    for tree in Tree::both() {
+        four_versions(&tree).await;
+        let fs = tree.fs();
+        tree.commit(link("/off/a", "/off/z")).await;
+        tree.commit(write("/off/a", "6")).await;
+        tree.retain(off()).await;
+        let then = past(fs, 5).await.unwrap();
+        let (file, dir) = (then.stat(&at("/off/a")).await.unwrap(), then.stat(&at("/off")).await.unwrap());
+        let child = At::Child(dir.ino, Name::parse("z").unwrap());
+        let places = [(at("/off/a"), "/off/a"), (at("/off/z"), "/off/z"), (child, "/off/z")];
+        for (place, path) in places.into_iter().chain([(At::from(file.ino), "/off/a")]) {
+            assert_reads_name(&*then, &place, path, 5).await;
+            assert_names(then.blame(&place, ByteRange::ALL, MAX_PAGE).await, path, 5);
+            let op = Op::copy(place, at("/new")).as_of(Seq(5));
+            assert_names(fs.commit(Batch::new([op])).await, path, 5);
+        }
+        let version = VersionId { seq: Seq(2), ino: file.ino };
+        assert_names(then.open_version(version).await, "/off/a", 2);
+        tree.commit(rename("/off/a", "/off/moved")).await;
+        tree.commit(remove("/off/z", Remove::File)).await;
+        assert_names(fs.open_version(version).await, "/off/moved", 2);
+        tree.commit(remove("/off/moved", Remove::File)).await;
+        assert_names(fs.open_version(version).await, "/off/a", 2);
+    }
+}
+
+#[tokio::test]
+async fn gone_content_has_the_path_of_the_view() {
+    for tree in Tree::both() {
+        for n in 1..=2 {
+            tree.commit(write("/top/off/a", n.to_string()).with_parents()).await;
+        }
+        tree.commit(mkdir_all("/upper")).await;
+        tree.retain(keeping(&[("/top/off/*", 0)])).await;
+        let (fs, owner) = (tree.fs(), Owner::new("tree").unwrap());
+        let scope = Scope::open(fs, &p("/top")).await.unwrap();
+        let mount = Mount::builder(fs, &p("/top"), owner).open().await.unwrap();
+        let nested = Scope::open(&*mount, &p("/off")).await.unwrap();
+        for (view, path) in [(&*scope, "/off/a"), (&*mount, "/off/a"), (&*nested, "/a")] {
+            let then = past(view, 1).await.unwrap();
+            let file = then.stat(&at(path)).await.unwrap();
+            for place in [at(path), At::from(file.ino)] {
+                assert_reads_name(&*then, &place, path, 1).await;
+                assert_names(then.blame(&place, ByteRange::ALL, MAX_PAGE).await, path, 1);
+            }
+            assert_names(view.open_version(file.version).await, path, 1);
+        }
+        let lower = Scope::open(&*past(fs, 1).await.unwrap(), &p("/top")).await.unwrap();
+        let upper = Scope::open(fs, &p("/upper")).await.unwrap();
+        let overlay = Overlay::open(lower, upper).await.unwrap();
+        assert_reads_name(&*overlay, &at("/off/a"), "/off/a", 1).await;
     }
 }
 

@@ -16,7 +16,7 @@ use garth_engine::model::{
 use garth_engine::rule::retention::Retention;
 use garth_engine::rule::sample::registry;
 use garth_engine::view::{Mount, Overlay, Scope};
-use garth_engine::{AccountStore, DataDir, Env, Error, ErrorKind, FileSystem};
+use garth_engine::{AccountStore, DataDir, Env, Error, ErrorKind, FileSystem, FileSystemExt as _};
 use garth_testkit::tools::{append, at, mkdir_all, p, write};
 use tempfile::TempDir;
 
@@ -381,6 +381,31 @@ async fn changes_before_oldest_are_gone() {
                 assert_eq!((seqs, found.until.seq), (vec![6, 7, 8], Seq(8)), "{query:?}");
             }
         }
+    }
+}
+
+#[tokio::test]
+async fn changes_of_oldest_commit_name_a_later_one() {
+    for tree in Tree::both() {
+        tree.commit(write("/in/a", "1").with_parents()).await;
+        tree.fill("/a", 2..=6).await;
+        tree.commit(write("/in/a", "7")).await;
+        assert_eq!(tree.keep(3).await, Seq(4));
+        let (fs, scope) = (tree.fs(), Scope::open(tree.fs(), &p("/in")).await.unwrap());
+        let advised = async |fs: &dyn FileSystem, seq| {
+            let error = fs.changes_of(Seq(seq)).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Gone, "{error}");
+            let failure = format!("the changes of commit {seq} are no longer stored; ask for ");
+            error.message().strip_prefix(&failure).unwrap().to_owned()
+        };
+        for seq in [1, 3, 4] {
+            assert_eq!(advised(fs, seq).await, "5 or later");
+            assert_eq!(advised(&*scope, seq).await, "7 or later");
+        }
+        assert_eq!(fs.changes_of(Seq(5)).await.unwrap().changes.len(), 1);
+        assert_eq!(scope.changes_of(Seq(7)).await.unwrap().changes.len(), 1);
+        tree.keep(0).await;
+        assert_eq!(advised(fs, 7).await, "a later commit");
     }
 }
 

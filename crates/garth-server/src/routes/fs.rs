@@ -18,7 +18,7 @@ use garth_engine::fs::resolve::{self, Follow};
 use garth_engine::fs::{FileSystem, OpenFile};
 use garth_engine::home::Scope;
 use garth_engine::model::{At, ByteRange, Entry, Seq, SetAttrs, Timestamp, VersionId};
-use garth_engine::{ErrorKind, TreePath};
+use garth_engine::{Error, ErrorKind, TreePath};
 use hyper::body::Body as _;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -158,7 +158,7 @@ async fn opened(
         }
         let file = match fs.open_version(version).await {
             Err(error) if error.is(ErrorKind::NotFound) => return Err(missing()),
-            file => file?,
+            file => file.map_err(|error| about(&path, error))?,
         };
         let past = file.stat().await?;
         check_file(&path, &past)?;
@@ -170,8 +170,14 @@ async fn opened(
             let file = fs.open(&At::from(&path)).await?;
             Ok((file.stat().await?, file))
         }
-        file => Ok((entry, file?)),
+        file => Ok((entry, file.map_err(|error| about(&path, error))?)),
     }
+}
+
+/// Names the path in the error of a version whose content is gone. It has the first path of the file, which
+/// may be another one.
+fn about(path: &TreePath, error: Error) -> Error {
+    if error.is(ErrorKind::Gone) { error.mapped(|_| Some(path.clone())) } else { error }
 }
 
 fn check_file(path: &TreePath, entry: &Entry) -> Result<(), Refusal> {

@@ -12,6 +12,8 @@ use futures::executor::block_on;
 use garth_engine::FileSystem as _;
 use garth_engine::model::Seq;
 use garth_engine::path::{MAX_NAME, TreePath};
+use garth_engine::rule::PathPattern;
+use garth_engine::rule::retention::{ContentLimit, Retention};
 use serde_json::{Value, json};
 
 use super::harness::{Connection, Reply, Server, request};
@@ -340,6 +342,24 @@ fn parts_of_files_are_written() {
         let reply = send(&server, "PATCH", &format!("/logs/a?offset={}", encoded(offset)), "", b"x");
         reply.refused(400, "VALIDATION_ERROR");
     }
+}
+
+#[test]
+fn gone_content_names_path_and_sequence() {
+    let server = Server::start();
+    let first = send(&server, "PUT", "/logs/a", "", b"one").json();
+    send(&server, "PUT", "/logs/a", "", b"two");
+    let limit = ContentLimit { pattern: PathPattern::parse("/logs/**").unwrap(), keep: Duration::ZERO };
+    block_on(async {
+        let account = server.home.account("acme").await.unwrap();
+        account.set_retention(Retention { content: vec![limit], ..Retention::default() }).await.unwrap();
+        account.gc(Duration::ZERO).await.unwrap();
+    });
+    let seq = first["seq"].as_u64().unwrap();
+    let refused = get(&server, &format!("/logs/a?at={seq}")).refused(410, "GONE");
+    let due = format!("/logs/a: the content at sequence number {seq} is no longer stored");
+    assert!(refused.starts_with(&due), "{refused}");
+    assert_eq!(get(&server, "/logs/a").body, b"two");
 }
 
 #[test]

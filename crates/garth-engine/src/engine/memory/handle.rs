@@ -76,15 +76,15 @@ impl OpenFile for Handle {
 #[derive(Debug)]
 pub(super) struct VersionHandle {
     pub(super) node: Arc<Node>,
-    /// True if its content was gone when it was opened.
-    pub(super) is_gone: bool,
+    /// Error of its reads, if its content was gone when it was opened.
+    pub(super) gone: Option<Error>,
     /// Keeps content that was there.
     pub(super) _hold: Option<Arc<()>>,
 }
 
 impl VersionHandle {
     fn check_content(&self) -> Result<()> {
-        if self.is_gone { Err(Error::content_gone()) } else { Ok(()) }
+        self.gone.clone().map_or(Ok(()), Err)
     }
 }
 

@@ -217,7 +217,7 @@ impl View<'_> {
         if !self.state.is_content_gone(ino, self.seq) {
             return Ok(());
         }
-        let gone = Error::content_gone();
+        let gone = Error::content_gone(self.seq.0);
         Err(self.about(at, ino, ErrorKind::Gone, gone.message()))
     }
 

@@ -317,19 +317,32 @@ impl<R: Rows> Planner<'_, R> {
             (Kind::File, None) => self.extents(source.node.ino, 0, size)?,
             // An extent that was merged later may reach beyond the end of the file at that time.
             (Kind::File, Some((seq, _))) => {
-                let found =
-                    self.rows.extents_at(source.node.ino, seq, 0, size).map_err(|error| {
-                        match &source.path {
-                            Some(path) if error.is(ErrorKind::Gone) => error.about(path),
-                            _ => error,
-                        }
-                    })?;
+                let found = match self.rows.extents_at(source.node.ino, seq, 0, size) {
+                    Err(error) if error.is(ErrorKind::Gone) => {
+                        return Err(self.about_source(error, source, seq));
+                    }
+                    found => found?,
+                };
                 found.into_iter().map(|extent| extent.cut(0, size)).collect()
             }
             _ => Vec::new(),
         };
         self.totals.copied_pieces(extents.len()).map_err(|error| error.about(top))?;
         Ok(extents)
+    }
+
+    /// Adds the path of a source in the past to an error; for an inode, the first one that it had then.
+    /// Returns the error of the database instead if that cannot be read.
+    fn about_source(&self, error: Error, source: &Source, seq: u64) -> Error {
+        let path = match &source.path {
+            Some(path) => Ok(path.clone()),
+            None => self.path_of_at(source.node.ino, seq),
+        };
+        match path {
+            Ok(path) => error.about(&path),
+            Err(none) if none.is_absent() => error,
+            Err(unknown) => unknown,
+        }
     }
 
     fn source_attributes(&self, source: &Source) -> Result<Attributes> {

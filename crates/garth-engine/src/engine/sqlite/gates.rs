@@ -224,7 +224,7 @@ impl GateFiles<'_> {
         }
         let as_of = Some(seq).filter(|seq| *seq < MAX);
         if content_gone::is_gone(self.conn, node.ino, seq, i64::MAX)? {
-            return Err(Error::content_gone().into());
+            return Err(Error::content_gone(seq).into());
         }
         let own = kept_keys(keys(&self.packs.content(self.conn, node.ino, as_of, 0, node.size)?));
         Ok(gate.keys.iter().any(|key| own.contains(&kept(key))))

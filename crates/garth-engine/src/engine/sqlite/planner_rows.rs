@@ -145,7 +145,7 @@ impl Rows for PlannerRows<'_> {
     fn extents_at(&self, ino: u64, seq: u64, from: u64, to: u64) -> Result<Vec<ExtentRow>> {
         // A copy must not take holes for content that is no longer stored.
         if described(content_gone::is_gone(self.conn, ino, seq, i64::MAX))? {
-            return Err(Error::content_gone());
+            return Err(Error::content_gone(seq));
         }
         described(extents::overlapping_at(self.conn, ino, seq, from, to))
     }

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::fs::FileSystem;
+use crate::fs::named_errors::named_errors;
+use crate::fs::{FileSystem, OpenFile};
 use crate::model::{Change, ChangeKind};
 use crate::path::TreePath;
 
@@ -21,6 +22,12 @@ impl Opened {
             // Other accounts may be sound.
             if error.is_of_storage() { error.about(&self.top) } else { error }
         })
+    }
+
+    /// Returns a file of the account, with the paths of errors as the operator sees them.
+    pub(super) fn file(&self, file: Arc<dyn OpenFile>) -> Arc<dyn OpenFile> {
+        let top = self.top.clone();
+        named_errors(file, move |error| error.mapped(|path| top.append(path).ok()))
     }
 
     /// Returns the path of the tree of all accounts for a path of the account.

@@ -247,13 +247,14 @@ impl FileSystem for Mount {
         let opened = self.told(place.part, self.fs(place.part)?.open(&place.at).await);
         let inner = opened.map_err(|error| self.of_leading(&place, error))?;
         let ino = self.number(&place, inner.ino());
+        let inner = self.file(place.part, place.path, inner);
         Ok(if ino == inner.ino() { inner } else { Arc::new(Renumbered { ino, inner }) })
     }
 
     async fn open_version(&self, version: VersionId) -> Result<Arc<dyn OpenFile>> {
         let (part, below) = self.version_in(version)?;
         let inner = self.told(part, self.fs(part)?.open_version(below).await)?;
-        let ino = version.ino;
+        let (ino, inner) = (version.ino, self.file(part, None, inner));
         Ok(if ino == inner.ino() { inner } else { Arc::new(Renumbered { ino, inner }) })
     }
 

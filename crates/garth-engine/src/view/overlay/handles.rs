@@ -7,6 +7,7 @@ use bytes::Bytes;
 
 use super::Overlay;
 use crate::error::{ErrorKind, OptionalExt as _, Result};
+use crate::fs::named_errors::named_errors;
 use crate::fs::{FileSystem as _, OpenFile, OpenNode};
 use crate::model::{At, Entry, Ino, VersionId};
 use crate::path::TreePath;
@@ -42,6 +43,7 @@ impl LowerFile {
         let Some(copy) = self.overlay.copy_of(self.raw).await? else { return Ok(Arc::clone(&self.below)) };
         match self.overlay.upper.open(&At::Node(copy)).await {
             Ok(above) => {
+                let above = self.overlay.upper_file(above);
                 *self.above.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&above));
                 Ok(above)
             }
@@ -54,6 +56,12 @@ impl LowerFile {
 }
 
 impl Overlay {
+    /// Returns a file of the upper layer, with errors that name paths of the tree.
+    pub(super) fn upper_file(&self, file: Arc<dyn OpenFile>) -> Arc<dyn OpenFile> {
+        let overlay = self.clone();
+        named_errors(file, move |error| overlay.of_upper(error))
+    }
+
     /// Returns the version of the note that a node of the lower layer was copied up, if there is one.
     pub(super) async fn noted_at(&self, below: Ino) -> Result<Option<VersionId>> {
         let note = self.upper.stat(&At::Path(self.copy_note(below))).await.optional();

@@ -234,7 +234,10 @@ impl FileSystem for Overlay {
             let ino = self.shown(&spot, entry).await?.ino;
             let overlay = self.clone();
             let path = match spot {
-                Spot::Upper(path) => return Ok(Arc::new(Upper { overlay, ino, path, inner })),
+                Spot::Upper(path) => {
+                    let inner = self.upper_file(inner);
+                    return Ok(Arc::new(Upper { overlay, ino, path, inner }));
+                }
                 Spot::Lower(path) => path,
             };
             let noted = self.noted_at(raw).await?;

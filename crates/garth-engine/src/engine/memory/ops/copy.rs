@@ -178,7 +178,7 @@ fn check_contents(past: Option<&View<'_>>, source: &Source) -> Result<()> {
     let below = source.below.iter().map(|(found, node)| (node, Some(&found.path)));
     for (node, path) in std::iter::once((&source.node, source.path.as_ref())).chain(below) {
         if node.kind == Kind::File && past.state.is_content_gone(node.ino, past.seq) {
-            let error = Error::content_gone();
+            let error = Error::content_gone(past.seq.0);
             return Err(match path {
                 Some(path) => error.about(path),
                 None => error,

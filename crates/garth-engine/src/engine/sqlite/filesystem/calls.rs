@@ -8,10 +8,10 @@ use bytes::Bytes;
 use rusqlite::Connection;
 
 use super::SqliteFs;
-use super::open_node::Handle;
+use super::open_node::{Handle, HeldNode};
 use crate::engine::sqlite::commit::staged_upload::SqliteUpload;
 use crate::engine::sqlite::query::read_view::{self, ReadView, check_kind};
-use crate::engine::sqlite::tables::{commit_log, content_gone, head, idempotency};
+use crate::engine::sqlite::tables::{commit_log, head, idempotency};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::{Capabilities, FileSystem, Incoming, OpenFile, OpenNode, Upload, ViewBase};
 use crate::model::{
@@ -121,13 +121,12 @@ impl FileSystem for SqliteFs {
             check_kind(view.version_to_open(version)?.kind)?;
             // The oldest state shows this version if the state of its commit is no longer readable.
             let seq = version.seq.0.max(view.oldest()?);
-            if content_gone::is_gone(view.conn, version.ino.0, seq, i64::MAX)? {
-                return Err(Error::content_gone().into());
-            }
+            view.check_version_content(version, seq)?;
             Ok(self.inner.pasts.open(seq, commit_log::moment(view.conn, seq)?, self.now()))
         })?;
         let fs = Self { as_of: Some(past), ..self.clone() };
-        Ok(Arc::new(Handle { fs, ino: version.ino.0, held: false }))
+        let node = HeldNode { ino: version.ino.0, at: At::Node(version.ino) };
+        Ok(Arc::new(Handle { fs, node, held: false }))
     }
 
     async fn history(&self, at: &At, page: &HistoryPage) -> Result<Listing<Version>> {
@@ -140,7 +139,7 @@ impl FileSystem for SqliteFs {
             read_view::check_limit(limit)?;
             let node = view.at(at)?;
             view.check_file(&node, at)?;
-            view.blame(&node, range, limit)
+            view.blame(&node, at, range, limit)
         })
         .await
     }

@@ -11,13 +11,30 @@ use crate::engine::sqlite::query::read_view::ReadView;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::{OpenFile, OpenNode};
 use crate::model::{At, ByteRange, Entry, Ino, MAX_READ};
-use crate::sqlite::DbResult;
+use crate::sqlite::{DbError, DbResult};
+
+/// Node of a handle.
+#[derive(Clone, Debug)]
+pub(super) struct HeldNode {
+    pub(super) ino: u64,
+    /// Address that errors name: the one that was opened in the past, where names never change, and the inode
+    /// in the newest state.
+    pub(super) at: At,
+}
+
+impl HeldNode {
+    /// Adds the path to an error about content that is no longer stored.
+    fn about(&self, view: &ReadView<'_>, node: &NodeRow, error: DbError) -> DbError {
+        let is_gone = matches!(&error, DbError::Other(error) if error.is(ErrorKind::Gone));
+        if is_gone { view.about(error, node, &self.at) } else { error }
+    }
+}
 
 /// A node held open, now or in the past.
 #[derive(Debug)]
 pub(super) struct Handle {
     pub(super) fs: SqliteFs,
-    pub(super) ino: u64,
+    pub(super) node: HeldNode,
     /// True if it is counted in `OpenNodes`. The state of a handle of the past is in `OpenPasts`.
     pub(super) held: bool,
 }
@@ -39,22 +56,23 @@ impl SqliteFs {
             }
             Ok(node.ino)
         })?;
-        Ok(Handle { fs: self.clone(), ino, held })
+        let at = if held { At::Node(Ino(ino)) } else { at.clone() };
+        Ok(Handle { fs: self.clone(), node: HeldNode { ino, at }, held })
     }
 }
 
 #[async_trait]
 impl OpenNode for Handle {
     fn ino(&self) -> Ino {
-        Ino(self.ino)
+        Ino(self.node.ino)
     }
 
     async fn stat(&self) -> Result<Entry> {
-        let read = |view: &ReadView<'_>, ino: &u64| {
-            let node = view.as_held(view.row(*ino)?.ok_or_else(Error::no_node)?);
+        let read = |view: &ReadView<'_>, held: &HeldNode| {
+            let node = view.as_held(view.row(held.ino)?.ok_or_else(Error::no_node)?);
             view.entry(node)
         };
-        self.fs.reading(&self.ino, read).await
+        self.fs.reading(&self.node, read).await
     }
 }
 
@@ -66,12 +84,12 @@ impl OpenFile for Handle {
             return Err(Error::new(ErrorKind::TooLarge, message));
         }
         let range = ByteRange { offset, length: length as u64 };
-        let read = move |view: &ReadView<'_>, ino: &u64| {
-            let node = view.row(*ino)?.ok_or_else(Error::no_node)?;
+        let read = move |view: &ReadView<'_>, held: &HeldNode| {
+            let node = view.row(held.ino)?.ok_or_else(Error::no_node)?;
             view.check_unnamed(&node)?;
-            view.read(node.ino, node.size, range)
+            view.read(node.ino, node.size, range).map_err(|error| held.about(view, &node, error))
         };
-        self.fs.reading(&self.ino, read).await
+        self.fs.reading(&self.node, read).await
     }
 
     async fn next_data(&self, offset: u64) -> Result<u64> {
@@ -93,23 +111,23 @@ impl Handle {
         offset: u64,
         look: fn(&ReadView<'_>, &NodeRow, u64) -> DbResult<u64>,
     ) -> Result<u64> {
-        let read = move |view: &ReadView<'_>, ino: &u64| {
-            let node = view.row(*ino)?.ok_or_else(Error::no_node)?;
-            view.check_content(node.ino)?;
+        let read = move |view: &ReadView<'_>, held: &HeldNode| {
+            let node = view.row(held.ino)?.ok_or_else(Error::no_node)?;
+            view.check_content(node.ino).map_err(|error| held.about(view, &node, error))?;
             view.check_unnamed(&node)?;
             if offset >= node.size {
                 return Err(Error::no_such_offset().into());
             }
             look(view, &node, offset)
         };
-        self.fs.reading(&self.ino, read).await
+        self.fs.reading(&self.node, read).await
     }
 }
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        if self.held && self.fs.reach.release(self.ino, &self.fs.inner.open) {
-            let (open, ino) = (Arc::clone(&self.fs.inner.open), self.ino);
+        if self.held && self.fs.reach.release(self.node.ino, &self.fs.inner.open) {
+            let (open, ino) = (Arc::clone(&self.fs.inner.open), self.node.ino);
             self.fs.inner.writer.transact_later(move |conn| open.release(conn, ino));
         }
     }

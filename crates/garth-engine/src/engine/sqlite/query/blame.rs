@@ -6,7 +6,7 @@ use std::ops::Range;
 use crate::engine::planner::{ExtentRow, NodeRow};
 use crate::engine::sqlite::query::read_view::ReadView;
 use crate::engine::sqlite::tables::{extents, origins};
-use crate::model::{Blame, ByteRange, Seq};
+use crate::model::{At, Blame, ByteRange, Seq};
 use crate::sqlite::DbResult;
 
 /// Bytes examined in one query. This and the next two bound the cost of a file with many extents or one long
@@ -18,8 +18,15 @@ const WINDOWS: usize = 1024;
 const EXTENTS: usize = 20_000;
 
 impl ReadView<'_> {
-    pub(crate) fn blame(&self, node: &NodeRow, range: ByteRange, limit: usize) -> DbResult<Blame> {
-        self.check_content(node.ino)?;
+    /// Returns the commits of a range of the file at an address.
+    pub(crate) fn blame(
+        &self,
+        node: &NodeRow,
+        address: &At,
+        range: ByteRange,
+        limit: usize,
+    ) -> DbResult<Blame> {
+        self.check_content(node.ino).map_err(|error| self.about(error, node, address))?;
         let end = range.offset.saturating_add(range.length).min(node.size);
         let (mut at, mut seen, mut blame) = (range.offset, 0, Blame::new());
         for _ in 0..WINDOWS {

@@ -1,6 +1,9 @@
 //! Reads of the past: versions of a path or node, moments, snapshots.
 
+use std::cell::OnceCell;
+
 use crate::engine::planner::NodeRow;
+use crate::engine::sqlite::query::gated_facts::GatedFacts;
 use crate::engine::sqlite::query::path_versions::PathVersions;
 use crate::engine::sqlite::query::read_view::{ReadView, check_limit};
 use crate::engine::sqlite::tables::names_of_node::{self, CommitSpan};
@@ -74,10 +77,37 @@ impl ReadView<'_> {
     pub(crate) fn check_content(&self, ino: u64) -> DbResult<()> {
         match self.as_of {
             Some(seq) if content_gone::is_gone(self.conn, ino, seq, self.opened)? => {
-                Err(Error::content_gone().into())
+                Err(Error::content_gone(seq).into())
             }
             _ => Ok(()),
         }
+    }
+
+    /// Fails with `Gone` for a version whose content in the state `seq`, which shows it, is gone for new
+    /// readers. The error has the first path of the node: the present one in this view, or else the one in
+    /// that state.
+    pub(crate) fn check_version_content(&self, version: VersionId, seq: u64) -> DbResult<()> {
+        let ino = version.ino.0;
+        if !content_gone::is_gone(self.conn, ino, seq, i64::MAX)? {
+            return Ok(());
+        }
+        let then = ReadView {
+            as_of: Some(seq),
+            is_past: true,
+            oldest: OnceCell::new(),
+            time: commit_log::moment(self.conn, seq)?,
+            opened: i64::MAX,
+            gated: GatedFacts::default(),
+            ..*self
+        };
+        let gone = Error::content_gone(version.seq.0);
+        for view in [self, &then] {
+            let path = view.row(ino)?.map(|node| view.first_name(&node)).transpose()?.flatten();
+            if let Some(path) = path {
+                return Err(gone.about(&path).into());
+            }
+        }
+        Err(gone.into())
     }
 
     /// Fails with `Gone` for a file without a name whose content was removed. The process that has it open
@@ -88,7 +118,7 @@ impl ReadView<'_> {
             // Until it is removed, a handle reads it, whenever it was opened.
             && content_gone::is_gone(self.conn, node.ino, end.saturating_sub(1), i64::MIN)?
         {
-            return Err(Error::content_gone().into());
+            return Err(Error::unnamed_gone().into());
         }
         Ok(())
     }
