@@ -1,7 +1,5 @@
 //! Sets the retention of an account, for operators. `gc` removes the past.
 
-use rusqlite::Connection;
-
 use crate::engine::sqlite::commit::stored;
 use crate::engine::sqlite::control;
 use crate::engine::sqlite::maintain::holds;
