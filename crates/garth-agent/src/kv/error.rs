@@ -49,7 +49,7 @@ impl KvCode {
 pub struct KvError {
     code: KvCode,
     key: Option<Box<str>>,
-    message: String,
+    message: Box<str>,
     source: Option<Error>,
 }
 
@@ -58,11 +58,11 @@ pub type KvResult<T> = std::result::Result<T, KvError>;
 
 impl KvError {
     pub(crate) fn new(code: KvCode, message: impl Into<String>) -> Self {
-        Self { code, key: None, message: message.into(), source: None }
+        Self { code, key: None, message: message.into().into_boxed_str(), source: None }
     }
 
     pub(crate) fn caused(code: KvCode, message: impl Into<String>, source: Error) -> Self {
-        Self { code, key: None, message: message.into(), source: Some(source) }
+        Self { code, key: None, message: message.into().into_boxed_str(), source: Some(source) }
     }
 
     pub(crate) fn validation(message: impl Into<String>) -> Self {
@@ -99,6 +99,7 @@ impl From<Error> for KvError {
             Some(path) => format!("{path}: {}", error.message()),
             None => error.message().to_owned(),
         };
+        let message = message.into_boxed_str();
         Self { code: KvCode::FileSystem(error.kind()), key: None, message, source: Some(error) }
     }
 }
