@@ -1,8 +1,15 @@
 //! Judgement of a commit by the state that it would leave, and by its changes to the state before.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod judged_paths;
+mod judged_state;
+
+use std::collections::BTreeSet;
 use std::ops::Range;
 
+pub use self::judged_paths::{MAX_JUDGED, MAX_LOOKED};
+pub use self::judged_state::{Caller, Entries, File, JudgedState};
+
+use self::judged_paths::{JudgedPaths, When, too_much};
 use super::constraint::{APPEND_ONLY_REFUSED, Constraint, NOT_IN_SESSIONS, SYMLINK_REFUSED};
 use super::content_check::ContentCheck;
 use super::effects::CommitEffects;
@@ -13,15 +20,8 @@ use super::schema::{Budget, MAX_STEPS};
 use super::unread::{self, FileChange};
 use super::{Digest, Rule, Rules};
 use crate::error::{Error, ErrorKind, Result};
-use crate::model::{Batch, Ino, Kind, Within};
-use crate::path::{Name, TreePath};
-
-/// Limit on the paths that rules judge in one commit.
-pub const MAX_JUDGED: usize = 100_000;
-
-/// Limit on the names that are read in one commit to find these: names in directories that are moved or
-/// removed.
-pub const MAX_LOOKED: usize = 1_000_000;
+use crate::model::{Ino, Kind, Within};
+use crate::path::TreePath;
 
 /// Limit on the bytes that rules read in one commit, 256 MiB: about a second of work.
 pub const MAX_JUDGED_BYTES: u64 = 256 << 20;
@@ -32,85 +32,6 @@ const MAX_OWN: u64 = 1 << 20;
 
 /// Bytes of a file that are read at a time.
 const PIECE: u64 = 1 << 20;
-
-/// Origin of a commit. Interfaces take it from the credential, never from a request.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Caller<'a> {
-    /// Id of the key of the commit.
-    pub key: Option<&'a str>,
-    /// Class of the session that the commit is made in, if any.
-    pub class: Option<&'a str>,
-    /// True if an administrator asked to override rules.
-    pub overrides: bool,
-    /// True if garth itself made the commit.
-    pub by_garth: bool,
-    /// True if the author may write files and not read them.
-    pub writes_only: bool,
-    /// Paths that the commit must not change.
-    pub read_only: Option<&'a Within>,
-}
-
-impl<'a> Caller<'a> {
-    /// Returns the origin of a batch.
-    pub(crate) fn of(batch: &'a Batch) -> Self {
-        let author = &batch.author;
-        let (key, class) = (author.key.as_deref(), author.class.as_deref());
-        let (overrides, by_garth) = (batch.overrides_rules, batch.by_garth);
-        let (writes_only, read_only) = (batch.writes_only, batch.read_only.as_ref());
-        Self { key, class, overrides, by_garth, writes_only, read_only }
-    }
-
-    /// Returns true if a rule applies to commits of this origin.
-    fn is_bound(&self, rule: &Rule) -> bool {
-        match &rule.constraint {
-            Constraint::OwnFields(_) | Constraint::OwnLines(..) => !self.by_garth,
-            constraint => constraint.binds(self.key, self.class),
-        }
-    }
-}
-
-/// File as rules see it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct File {
-    /// Size of the content, in bytes.
-    pub size: u64,
-    /// True if the file will expire.
-    pub expires: bool,
-}
-
-/// Names in a directory, with their nodes and kinds.
-pub type Entries = Vec<(Name, Ino, Kind)>;
-
-/// State that a commit would leave, and the state before it.
-pub trait JudgedState {
-    /// True for a prefetch: after an answer that is not known yet it continues, only to ask for more at once.
-    /// Its result is dropped.
-    const PREFETCHES: bool = false;
-    /// Returns a file; `None` for a missing node, or one that is not a file.
-    fn file(&mut self, ino: Ino) -> Result<Option<File>>;
-    /// Returns the names of a node within some subtrees, including names that the commit does not reach.
-    /// Names outside of the subtrees may be among them.
-    fn paths(&mut self, ino: Ino, within: &Within) -> Result<Vec<TreePath>>;
-    /// Returns the entry of a path, unless it has expired.
-    fn entry(&mut self, path: &TreePath) -> Result<Option<(Ino, Kind)>>;
-    /// Returns the entries of a directory, up to about `limit`.
-    fn entries(&mut self, dir: &TreePath, limit: usize) -> Result<Entries>;
-    /// Returns bytes of a file; `from + length` is within it.
-    fn read(&mut self, ino: Ino, from: u64, length: u64) -> Result<Vec<u8>>;
-    /// Returns the entry that a path had before, unless it has expired since.
-    fn entry_before(&mut self, path: &TreePath) -> Result<Option<(Ino, Kind)>>;
-    /// Returns the entries that a directory had before, up to about `limit`.
-    fn entries_before(&mut self, dir: &TreePath, limit: usize) -> Result<Entries>;
-    /// Returns the size that a node had before, in bytes.
-    fn size_before(&mut self, ino: Ino) -> Result<u64>;
-    /// Returns the first `length` bytes that a file had before.
-    fn read_before(&mut self, ino: Ino, length: u64) -> Result<Vec<u8>>;
-    /// Returns up to which place a file is known to satisfy a constraint, within the part that the commit
-    /// left unchanged.
-    fn known(&mut self, ino: Ino, constraint: &Digest) -> Result<Place>;
-    /// Remembers up to which place a file satisfies a constraint.
-    fn remember(&mut self, ino: Ino, constraint: &Digest, to: Place);
-}
 
 /// Refuses a commit that violates a rule. Of several paths the smallest is named. A path that is not `within`
 /// the caller's reach is not named.
@@ -480,149 +401,16 @@ impl<'a, L: JudgedState> Judging<'a, L> {
     }
 }
 
-/// Paths that rules apply to.
-struct JudgedPaths<'a> {
-    rules: &'a Rules,
-    caller: Caller<'a>,
-    looked_at: usize,
-    /// Each with its current entry, if its content is to be judged.
-    paths: BTreeMap<TreePath, Option<(Ino, Kind)>>,
-    /// First error of an answer that is not known yet.
-    untold: Result<()>,
-}
-
-impl<'a> JudgedPaths<'a> {
-    fn new(rules: &'a Rules, caller: Caller<'a>) -> Self {
-        Self { rules, caller, looked_at: 0, paths: BTreeMap::new(), untold: Ok(()) }
-    }
-
-    /// Adds a path if there are rules for it.
-    fn add(&mut self, path: &TreePath, now: Option<(Ino, Kind)>) -> Result<()> {
-        if !self.rules.of(path).any(|rule| self.caller.is_bound(rule)) {
-            return Ok(());
-        }
-        if let Some(known) = self.paths.get_mut(path) {
-            // Several changes may touch a path. Its content is judged if one of them may have changed it.
-            *known = known.or(now);
-            return Ok(());
-        }
-        if self.paths.len() == MAX_JUDGED {
-            return Err(too_much(&format!("{MAX_JUDGED} paths"), "to judge"));
-        }
-        self.paths.insert(path.clone(), now);
-        Ok(())
-    }
-
-    /// Returns an answer. In a prefetch, stores an error and returns `None`, so that the rest is asked for as
-    /// well.
-    fn told<T, L: JudgedState>(&mut self, answer: Result<T>) -> Result<Option<T>> {
-        match answer {
-            Ok(answer) => Ok(Some(answer)),
-            Err(error) if L::PREFETCHES => {
-                if self.untold.is_ok() {
-                    self.untold = Err(error);
-                }
-                Ok(None)
-            }
-            Err(error) => Err(error),
-        }
-    }
-
-    /// Finds the paths that moved directories brought along, and those that have left with them.
-    fn search_moved<L: JudgedState>(&mut self, touched: &CommitEffects, left: &mut L) -> Result<()> {
-        let (rules, caller) = (self.rules, self.caller);
-        let bound = || rules.all().filter(move |rule| caller.is_bound(rule));
-        // A directory that is back at its old path has brought nothing.
-        for (before, now) in touched.moved.iter().filter(|(before, now)| before != now) {
-            // Files from where the same part of the pattern applied still satisfy it, unless a new name alone
-            // is a change.
-            let comes = |rule: &&Rule| {
-                rule.constraint.keeps_names() || rule.pattern.below(now) != rule.pattern.below(before)
-            };
-            self.search(&bound().filter(comes).collect::<Vec<_>>(), now, When::Now, left)?;
-        }
-        let keeping: Vec<&Rule> = bound().filter(|rule| rule.constraint.is_about_change()).collect();
-        let mut searched = touched.left.iter();
-        searched.try_for_each(|dir| self.search(&keeping, dir, When::Before, left))
-    }
-
-    /// Finds the paths below a directory that some rules apply to. Reads only directories that can hold such
-    /// paths.
-    fn search<L: JudgedState>(
-        &mut self,
-        rules: &[&Rule],
-        top: &TreePath,
-        when: When,
-        left: &mut L,
-    ) -> Result<()> {
-        let mut dirs = vec![top.clone()];
-        while let Some(dir) = dirs.pop() {
-            let below: Vec<_> = rules.iter().filter_map(|rule| rule.pattern.below(&dir)).collect();
-            let Some(first) = below.first() else { continue };
-            // Where all patterns continue with one name, that is looked up and the directory, which may be
-            // large, not read.
-            let only = first.only().filter(|only| below.iter().all(|below| below.only() == Some(only)));
-            let entries = match only.map(|name| TreePath::from_row(dir.key(), name)) {
-                Some(path) => {
-                    let entry = match when {
-                        When::Before => left.entry_before(&path),
-                        When::Now => left.entry(&path),
-                    };
-                    named_entry(&path, self.told::<_, L>(entry)?.flatten())
-                }
-                None => {
-                    let entries = match when {
-                        // One more than is allowed, so that the limit below notices it.
-                        When::Before => left.entries_before(&dir, MAX_LOOKED + 1),
-                        When::Now => left.entries(&dir, MAX_LOOKED + 1),
-                    };
-                    self.told::<_, L>(entries)?.unwrap_or_default()
-                }
-            };
-            self.looked_at += entries.len();
-            if self.looked_at > MAX_LOOKED {
-                return Err(too_much(&format!("{MAX_LOOKED} names"), "to look at"));
-            }
-            for (name, ino, kind) in entries {
-                let path = TreePath::from_row(dir.key(), name.as_str());
-                // Of the state before, there is no content to judge.
-                self.add(&path, (when == When::Now).then_some((ino, kind)))?;
-                if kind == Kind::Directory {
-                    dirs.push(path);
-                }
-            }
-        }
-        Ok(())
-    }
-}
-
 /// Returns the values of some fields of a JSON object; none for any other text.
 fn own_fields(text: &[u8], fields: &[String]) -> Vec<Option<serde_json::Value>> {
     let object: serde_json::Map<_, _> = serde_json::from_slice(text).unwrap_or_default();
     fields.iter().map(|field| object.get(field).cloned()).collect()
 }
 
-/// One of the two states.
-#[derive(Clone, Copy, PartialEq)]
-enum When {
-    Before,
-    Now,
-}
-
-/// Returns the entry of a path as the only one of its directory.
-fn named_entry(path: &TreePath, entry: Option<(Ino, Kind)>) -> Entries {
-    let named = entry.and_then(|(ino, kind)| Some((path.split()?.1, ino, kind)));
-    named.into_iter().collect()
-}
-
-fn too_much(most: &str, what: &str) -> Error {
-    let message = format!("rules would have more than {most} {what} in this commit; split it");
-    Error::new(ErrorKind::TooLarge, message)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::path::Name;
 
     /// Directory of `count` files, each a number of `size` digits.
     struct Values {
