@@ -223,6 +223,28 @@ pub(crate) struct Past {
     pub(crate) at: Option<String>,
 }
 
+/// Options of import and export.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct TransferArgs {
+    /// Report what would be done, and change nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// List each entry that is new, changed or removed; with --json one object (change, path) each
+    #[arg(short, long)]
+    verbose: bool,
+    /// Leave out names that match, at any depth; a pattern with `/` in it is matched from the top, one with
+    /// `/` at its end matches directories only. Repeatable. --delete spares excluded names
+    #[arg(long, value_name = "GLOB")]
+    pub(crate) exclude: Vec<String>,
+}
+
+impl TransferArgs {
+    /// Returns true if changed entries are listed. A dry run lists them as well, except as JSON.
+    pub(crate) fn lists_changes(&self, is_json: bool) -> bool {
+        self.verbose || self.dry_run && !is_json
+    }
+}
+
 /// `--layout` of import and export.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Layout {

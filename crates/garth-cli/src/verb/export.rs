@@ -13,7 +13,7 @@ use garth_engine::{Error, ErrorKind, FileSystem, TreePath};
 use serde_json::json;
 
 use crate::app::{App, stat_path};
-use crate::args::{Layout, Past, TREE_PATH};
+use crate::args::{Layout, Past, TREE_PATH, TransferArgs};
 use crate::fail::{Failure, Result};
 use crate::out::counted;
 use crate::progress::Interrupt;
@@ -57,16 +57,8 @@ pub(crate) struct Export {
     /// folders
     #[arg(long)]
     delete: bool,
-    /// Report what would be done, and change nothing
-    #[arg(long)]
-    dry_run: bool,
-    /// List each entry that is new, changed or removed; with --json one object (change, path) each
-    #[arg(short, long)]
-    verbose: bool,
-    /// Leave out names that match, at any depth; a pattern with `/` in it is matched from the top, one with
-    /// `/` at its end matches directories only. Repeatable. --delete spares excluded names
-    #[arg(long, value_name = "GLOB")]
-    exclude: Vec<String>,
+    #[command(flatten)]
+    transfer: TransferArgs,
     #[command(flatten)]
     past: Past,
 }
@@ -82,7 +74,7 @@ enum Target {
 
 impl Export {
     pub(crate) async fn run(mut self, app: &mut App) -> Result {
-        let exclude = Exclude::new(&self.exclude)?;
+        let exclude = Exclude::new(&self.transfer.exclude)?;
         let to = self.destination(app)?;
         let fs = app.pinned(&self.past).await?;
         let own = CurrentFolder::new(&*app.home()?)?;
@@ -102,8 +94,7 @@ impl Export {
         if target != Target::Stdout {
             own.refuse(&to)?;
         }
-        // A dry run lists its changes.
-        let list = self.verbose || self.dry_run && !app.out.is_json();
+        let list = self.transfer.lists_changes(app.out.is_json());
         let style = Style { list, to_stderr: target == Target::Stdout };
         let mut report = Report::new(&mut app.out, None, style, Interrupt::listen()?);
         let ended = self.export(fs, (&path, entry), (&to, target), (exclude, &own), &mut report).await;
@@ -112,7 +103,7 @@ impl Export {
         if let Err(Failure::Pipe) = ended {
             return Err(Failure::Pipe);
         }
-        let verb = match (&ended, self.dry_run) {
+        let verb = match (&ended, self.transfer.dry_run) {
             (Ok(_), true) => "would export to",
             (Ok(_), false) => "exported to",
             (Err(_), _) => "stopped exporting to",
@@ -185,7 +176,8 @@ impl Export {
         (exclude, own): (Exclude, &CurrentFolder),
         report: &mut Report<'_>,
     ) -> Result<LeftOut> {
-        let policy = Policy { delete: self.delete, dry_run: self.dry_run, layout: self.layout.is_some() };
+        let policy =
+            Policy { delete: self.delete, dry_run: self.transfer.dry_run, layout: self.layout.is_some() };
         let sink: Sink<Box<dyn Write>> = match target {
             Target::Folder => {
                 return to_folder(fs, (path, entry), to, (exclude, own), policy, report).await;
@@ -197,14 +189,14 @@ impl Export {
                 };
                 return to_file(fs, (path, entry), &to, own, policy, report).await;
             }
-            Target::Archive(_) if self.dry_run => {
+            Target::Archive(_) if self.transfer.dry_run => {
                 // As `create_new` below would fail.
                 if std::fs::symlink_metadata(to).is_ok() {
                     return Err(Failure::host(to)(io::ErrorKind::AlreadyExists.into()));
                 }
                 Sink::Nowhere
             }
-            Target::Stdout if self.dry_run => Sink::Nowhere,
+            Target::Stdout if self.transfer.dry_run => Sink::Nowhere,
             Target::Stdout => Sink::Plain(Box::new(BufWriter::new(terminal::stdout(false)))),
             Target::Archive(format) => {
                 let file = OpenOptions::new().write(true).create_new(true).open(to);
@@ -213,7 +205,7 @@ impl Export {
                 if format == Format::TarGz { Sink::gzip(file) } else { Sink::Plain(file) }
             }
         };
-        let is_new = matches!(target, Target::Archive(_)) && !self.dry_run;
+        let is_new = matches!(target, Target::Archive(_)) && !self.transfer.dry_run;
         let written = to_tar(fs, (path, entry), &exclude, (sink, to), report).await;
         if written.is_err() && is_new {
             // An incomplete archive could be taken for a complete one.

@@ -10,7 +10,7 @@ use garth_engine::{Error, ErrorKind, Name, TreePath};
 use serde_json::json;
 
 use crate::app::{App, AuthoredTree, stat_optional};
-use crate::args::{CommitArgs, Layout, TREE_PATH};
+use crate::args::{CommitArgs, Layout, TREE_PATH, TransferArgs};
 use crate::escape::escaped;
 use crate::fail::{Failure, Result};
 use crate::progress::Interrupt;
@@ -55,16 +55,8 @@ pub(crate) struct Import {
     /// directories
     #[arg(long)]
     delete: bool,
-    /// Report what would be done, and change nothing
-    #[arg(long)]
-    dry_run: bool,
-    /// List each entry that is new, changed or removed; with --json one object (change, path) each
-    #[arg(short, long)]
-    verbose: bool,
-    /// Leave out names that match, at any depth; a pattern with `/` in it is matched from the top, one with
-    /// `/` at its end matches directories only. Repeatable. --delete spares excluded names
-    #[arg(long, value_name = "GLOB")]
-    exclude: Vec<String>,
+    #[command(flatten)]
+    transfer: TransferArgs,
     #[command(flatten)]
     commit: CommitArgs,
 }
@@ -80,19 +72,19 @@ enum Source {
 
 impl Import {
     pub(crate) async fn run(mut self, app: &mut App) -> Result {
-        let exclude = Exclude::new(&self.exclude)?;
+        let exclude = Exclude::new(&self.transfer.exclude)?;
         let source = self.source()?;
         if self.delete && source != Source::Folder {
             return Err(Failure::Usage("--delete requires a folder as source".into()));
         }
         self.check_layout(app, source)?;
-        let tree = if self.dry_run { app.tree().await? } else { app.tree_or_new().await? };
+        let tree = if self.transfer.dry_run { app.tree().await? } else { app.tree_or_new().await? };
         let mut tree = tree.importing();
         let own = CurrentFolder::new(&*app.home()?)?;
         if source != Source::Stdin {
             own.refuse(&self.from)?;
         }
-        if !self.dry_run {
+        if !self.transfer.dry_run {
             // An import may be the first write to a chat.
             tree.make_for(&[]).await?;
         }
@@ -101,17 +93,18 @@ impl Import {
         let total = (source == Source::Folder && terminal::is_watched()).then(|| count(&self.from));
         self.commit.message.get_or_insert_with(|| format!("import to {base}"));
         let before = tree.fs.head().await?.seq;
-        let list = self.verbose || self.dry_run && !app.out.is_json();
+        let list = self.transfer.lists_changes(app.out.is_json());
         let style = Style { list, to_stderr: false };
         let mut report = Report::new(&mut app.out, total, style, Interrupt::listen()?);
         if self.layout.is_some() {
             // Skills of all agents may only be written by people, not by an agent.
             tree.author = Author::default();
-            if !check_layout(&self.from, Exclude::new(&self.exclude)?, &own, &mut report)? {
+            if !check_layout(&self.from, Exclude::new(&self.transfer.exclude)?, &own, &mut report)? {
                 return refused(&report);
             }
         }
-        let policy = Policy { delete: self.delete, dry_run: self.dry_run, layout: self.layout.is_some() };
+        let policy =
+            Policy { delete: self.delete, dry_run: self.transfer.dry_run, layout: self.layout.is_some() };
         // The destination of a single file is its complete path, so it has no base directory.
         let root = if source == Source::File { TreePath::root() } else { base.clone() };
         let is_made = source == Source::File || is_there;
@@ -197,7 +190,7 @@ impl Import {
         // Others may have committed after `before` was read; an undo must keep that.
         let before = commits.map_or(before, |(first, _)| Seq(first.0 - 1));
         let more = json!({"to": base.as_str(), "seq_before": before, "seq": commits.map(|(_, last)| last)});
-        let verb = match (&ended, self.dry_run) {
+        let verb = match (&ended, self.transfer.dry_run) {
             (Ok(()), true) => "would import to",
             (Ok(()), false) => "imported to",
             (Err(_), _) => "stopped importing to",
