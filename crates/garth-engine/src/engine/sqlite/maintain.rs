@@ -18,6 +18,8 @@ pub(crate) mod merge_files;
 pub(crate) mod orphan_nodes;
 pub(crate) mod reindex;
 pub(crate) mod remove_chunks;
+#[cfg(test)]
+mod sample_account;
 pub(crate) mod set_quota;
 pub(crate) mod set_retention;
 pub(crate) mod set_rule;

@@ -124,39 +124,21 @@ fn joined(mut spans: Vec<Span>) -> Vec<Span> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
     use std::time::Duration;
 
     use futures::executor::block_on;
 
     use super::*;
-    use crate::env::ManualClock;
+    use crate::engine::sqlite::maintain::sample_account::{GRACE, SampleAccount, at, keeping_content};
+    use crate::fs::AccountStore as _;
     use crate::fs::store::Collected;
-    use crate::fs::{AccountStore as _, FileSystem as _};
-    use crate::model::{At, Batch, Op, SetAttrs, Timestamp};
-    use crate::path::TreePath;
-    use crate::rule::PathPattern;
-    use crate::rule::retention::{ContentLimit, Retention};
-
-    const GRACE: Duration = Duration::from_secs(600);
-
-    struct Account {
-        fs: Arc<SqliteFs>,
-        clock: ManualClock,
-        _folder: tempfile::TempDir,
-    }
-
-    fn at(path: &str) -> At {
-        At::Path(TreePath::parse(path).unwrap())
-    }
+    use crate::model::{Op, SetAttrs};
+    use crate::rule::retention::Retention;
 
     /// Returns an account with 20 commits, one a second: to `/f`, to `/off/a` and `/off/b`, whose old content
     /// is not kept, to attributes and directories. Commit 5 removes `/off/b`, commit 15 `/d`.
-    fn account(commits: Option<u64>) -> Account {
-        let (env, clock) = Env::manual(Timestamp(1_700_000_000_000_000_000));
-        let folder = tempfile::tempdir().unwrap();
-        let fs = SqliteFs::open(folder.path(), env, crate::rule::sample::registry()).unwrap();
-        let off = ContentLimit { pattern: PathPattern::parse("/off/**").unwrap(), keep: Duration::ZERO };
+    fn account(commits: Option<u64>) -> SampleAccount {
+        let account = SampleAccount::new();
         for n in 1..=20 {
             let mut ops = vec![
                 Op::write(at("/f"), "f".repeat(n)),
@@ -174,12 +156,11 @@ mod tests {
             } else if n == 15 {
                 ops.push(Op::remove_tree(at("/d")));
             }
-            clock.advance(Duration::from_secs(1));
-            block_on(fs.commit(Batch::new(ops))).unwrap();
+            account.clock.advance(Duration::from_secs(1));
+            account.commit(ops);
         }
-        let retention = Retention { commits, content: vec![off], ..Retention::default() };
-        block_on(fs.set_retention(retention)).unwrap();
-        Account { fs, clock, _folder: folder }
+        account.retain(Retention { commits, ..keeping_content(&[("/off/**", 0)]) });
+        account
     }
 
     fn would(report: &Collectable) -> [u64; 5] {
@@ -200,9 +181,8 @@ mod tests {
             let mut removed = [0; 5];
             // Runs mark content, remove it and the past, then nodes that nobody has open.
             for _ in 0..5 {
-                let collected = did(&account.fs.collect(GRACE).unwrap());
+                let collected = did(&account.collect_and_wait());
                 removed.iter_mut().zip(collected).for_each(|(sum, more)| *sum += more);
-                account.clock.advance(GRACE);
             }
             assert_eq!(before, removed, "{commits:?} are kept");
             assert_eq!(would(&account.fs.collectable(GRACE).unwrap()), [0; 5]);
@@ -215,7 +195,7 @@ mod tests {
         let account = account(Some(12));
         let [folded, versions, bytes, contents, content_bytes] =
             would(&account.fs.collectable(GRACE).unwrap());
-        assert_eq!(account.fs.collect(GRACE).unwrap().contents, contents);
+        assert_eq!(account.collect().contents, contents);
         let after = would(&account.fs.collectable(GRACE).unwrap());
         assert_eq!(after, [folded, versions, bytes, 0, content_bytes]);
     }
@@ -225,12 +205,11 @@ mod tests {
         let account = account(None);
         let before = would(&account.fs.collectable(GRACE).unwrap());
         let mut set = block_on(account.fs.retention()).unwrap().set;
-        let keep = Duration::from_secs(60);
-        set.content.push(ContentLimit { pattern: PathPattern::parse("/other").unwrap(), keep });
-        block_on(account.fs.set_retention(set)).unwrap();
-        account.clock.advance(2 * keep);
+        set.content.extend(keeping_content(&[("/other", 60)]).content);
+        account.retain(set);
+        account.clock.advance(Duration::from_secs(2 * 60));
         assert_eq!(would(&account.fs.collectable(GRACE).unwrap()), before);
-        assert_eq!(account.fs.collect(GRACE).unwrap().contents, before[3]);
+        assert_eq!(account.collect().contents, before[3]);
     }
 
     #[test]

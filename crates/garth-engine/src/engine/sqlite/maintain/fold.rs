@@ -422,72 +422,53 @@ fn remove_commits(conn: &Connection, turn: &mut Turn) -> DbResult<bool> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
     use std::time::Duration;
 
     use futures::executor::block_on;
 
     use super::*;
+    use crate::engine::sqlite::maintain::sample_account::{SampleAccount, at, keeping_commits};
     use crate::engine::sqlite::tables::past_leases;
-    use crate::env::Env;
     use crate::error::ErrorKind;
-    use crate::fs::{AccountStore as _, FileSystem as _};
-    use crate::model::{At, Batch, ByteRange, Moment, Op, Seq};
-    use crate::path::TreePath;
-    use crate::rule::retention::Retention;
+    use crate::fs::FileSystem as _;
+    use crate::model::{ByteRange, Moment, Op, Seq};
     use crate::runtime::failpoint::Failure;
 
-    struct Account {
-        fs: Arc<SqliteFs>,
-        folder: tempfile::TempDir,
-    }
-
-    fn at(path: &str) -> At {
-        At::Path(TreePath::parse(path).unwrap())
-    }
-
     /// Returns an account of 20 commits, which keeps the last `commits`.
-    fn account(commits: u64) -> Account {
-        let folder = tempfile::tempdir().unwrap();
-        let fs = SqliteFs::open(folder.path(), Env::system(), crate::rule::sample::registry()).unwrap();
+    fn account(commits: u64) -> SampleAccount {
+        let account = SampleAccount::new();
         for n in 0..10 {
             let write = Op::write(at(&format!("/d/{n}/f")), format!("{n}")).with_parents();
-            block_on(fs.commit(Batch::new([write, Op::write(at("/f"), format!("{n}"))]))).unwrap();
+            account.commit([write, Op::write(at("/f"), format!("{n}"))]);
             let change = if n % 3 == 0 { Op::remove_tree(at("/d")) } else { Op::append(at("/f"), "more") };
-            block_on(fs.commit(Batch::new([change]))).unwrap();
+            account.commit([change]);
         }
-        block_on(fs.set_retention(Retention { commits: Some(commits), ..Retention::default() })).unwrap();
-        Account { fs, folder }
+        account.retain(keeping_commits(commits));
+        account
     }
 
-    impl Account {
-        /// Collects twice, and returns the number of commits removed. The second run removes nodes.
-        fn gc(&self) -> u64 {
-            let folded = self.fs.collect(Duration::ZERO).unwrap().folded;
-            self.fs.collect(Duration::ZERO).unwrap();
-            assert_eq!(self.fs.check().unwrap().findings, []);
-            folded
-        }
+    /// Collects twice, and returns the number of commits removed. The second run removes nodes.
+    fn gc(account: &SampleAccount) -> u64 {
+        let folded = account.collect_at_once().folded;
+        account.collect_at_once();
+        account.assert_sound();
+        folded
+    }
 
-        fn count(&self, sql: &str) -> u64 {
-            self.fs.with_view(|view| Ok(view.conn.query_row(sql, [], |row| row.get(0))?)).unwrap()
-        }
-
-        /// Returns the number of versions that no readable state shows.
-        fn left_over(&self) -> u64 {
-            self.count(
-                "SELECT count(*) FROM node, head WHERE EXISTS (SELECT 1 FROM node AS later
-                     WHERE later.ino = node.ino AND later.seq > node.seq AND later.seq <= folded)",
-            )
-        }
+    /// Returns the number of versions that no readable state shows.
+    fn left_over(account: &SampleAccount) -> u64 {
+        account.count(
+            "SELECT count(*) FROM node, head WHERE EXISTS (SELECT 1 FROM node AS later
+                 WHERE later.ino = node.ino AND later.seq > node.seq AND later.seq <= folded)",
+        )
     }
 
     #[test]
     fn all_ended_versions_are_found() {
         for commits in 0..20 {
             let account = account(commits);
-            assert_eq!(account.gc(), 20 - commits);
-            assert_eq!(account.left_over(), 0, "{commits} are kept");
+            assert_eq!(gc(&account), 20 - commits);
+            assert_eq!(left_over(&account), 0, "{commits} are kept");
         }
     }
 
@@ -503,8 +484,8 @@ mod tests {
                     Ok(conn.execute("DELETE FROM replaced WHERE seq <= ?1", [queued])?)
                 })
                 .unwrap();
-            assert_eq!(account.gc(), 17);
-            assert_eq!(account.left_over(), 0);
+            assert_eq!(gc(&account), 17);
+            assert_eq!(left_over(&account), 0);
         }
     }
 
@@ -512,26 +493,25 @@ mod tests {
     fn clock_that_was_ahead_keeps_no_rows() {
         let account = account(1);
         account.fs.step(|conn, _| head::raise_oldest(conn, 19, i64::MAX / 2)).unwrap();
-        assert_eq!(account.gc(), 19);
+        assert_eq!(gc(&account), 19);
     }
 
     #[test]
     fn leased_state_keeps_its_rows() {
         let account = account(2);
-        let until = account.fs.inner.runtime.env().now().plus_seconds(600).0;
+        let until = account.now().plus_seconds(600).0;
         account.fs.step(move |conn, _| past_leases::put(conn, &[1; 16], 5, until)).unwrap();
-        assert_eq!(account.gc(), 5, "up to the state that is read");
-        assert_eq!(account.gc(), 0);
+        assert_eq!(gc(&account), 5, "up to the state that is read");
+        assert_eq!(gc(&account), 0);
         account.fs.step(|conn, _| past_leases::remove(conn, &[1; 16], 5)).unwrap();
-        assert_eq!(account.gc(), 13);
-        assert_eq!(account.left_over(), 0);
+        assert_eq!(gc(&account), 13);
+        assert_eq!(left_over(&account), 0);
     }
 
     #[test]
     fn view_without_lease_never_shows_half_a_state() {
         let account = account(2);
-        let env = account.fs.inner.runtime.env().clone();
-        let other = SqliteFs::open(account.folder.path(), env, crate::rule::sample::registry()).unwrap();
+        let other = account.other();
         // Another process, whose lease has run out.
         let view = block_on(other.as_of(&Moment::Seq(Seq(5)))).unwrap();
         let read = || block_on(view.read(&at("/d/1/f"), ByteRange::ALL));
@@ -539,7 +519,7 @@ mod tests {
         account.fs.inner.runtime.failpoints().arm("fold-nodes", Failure::Io, 0);
         account.fs.collect(Duration::ZERO).unwrap_err();
         assert!(read().unwrap_err().is(ErrorKind::Gone), "some rows are removed");
-        assert_eq!(account.gc(), 18);
+        assert_eq!(gc(&account), 18);
         assert!(read().unwrap_err().is(ErrorKind::Gone));
     }
 
@@ -547,12 +527,12 @@ mod tests {
     fn removed_file_stays_while_it_is_open() {
         let account = account(0);
         let held = block_on(account.fs.open(&at("/f"))).unwrap();
-        block_on(account.fs.commit(Batch::new([Op::remove_file(at("/f"))]))).unwrap();
-        assert_eq!(account.gc(), 21);
+        account.commit([Op::remove_file(at("/f"))]);
+        assert_eq!(gc(&account), 21);
         assert_eq!(block_on(held.read_at(0, 100)).unwrap(), "9");
         let rows = account.count("SELECT count(*) FROM node");
         drop(held);
-        account.gc();
+        gc(&account);
         assert!(account.count("SELECT count(*) FROM node") < rows);
         assert_eq!(account.count("SELECT count(*) FROM extent"), 0);
     }
@@ -560,19 +540,19 @@ mod tests {
     #[test]
     fn collection_leaves_a_pass_that_another_one_ended() {
         let account = account(5);
-        let now = account.fs.inner.runtime.env().now();
+        let now = account.now();
         let times = Times::new(now, Duration::ZERO);
         account.fs.announce(now, true).unwrap();
         account.fs.step(|conn, _| head::set_merged(conn, 20)).unwrap();
         let stale = account.fs.begin_pass(times).unwrap().unwrap();
         assert_eq!((stale.till, stale.phase), (15, Phase::Candidates));
-        assert_eq!(account.gc(), 15);
+        assert_eq!(gc(&account), 15);
         for phase in [Phase::Candidates, Phase::Names, Phase::Times, Phase::Nodes] {
             let next = account.fs.fold_phase(stale.begin(phase, 0), &mut Collected::default()).unwrap();
             assert_eq!(next, None, "{phase:?}");
         }
         assert_eq!(account.fs.fold_log(stale.begin(Phase::Log, 0)).unwrap(), None);
         assert_eq!(account.count("SELECT count(*) FROM fold"), 0);
-        assert_eq!(account.fs.check().unwrap().findings, []);
+        account.assert_sound();
     }
 }

@@ -174,209 +174,160 @@ fn waiting(conn: &Connection, times: Times) -> DbResult<(u64, u64)> {
 mod tests {
     use std::collections::BTreeSet;
 
-    use bytes::Bytes;
     use rusqlite::params;
-    use tempfile::TempDir;
 
     use super::*;
     use crate::engine::sqlite::maintain::merge_extents;
     use crate::engine::sqlite::maintain::remove_chunks::remove_chunks;
+    use crate::engine::sqlite::maintain::sample_account::{
+        GRACE, SampleAccount, at, keeping_commits, renew_leases,
+    };
     use crate::engine::sqlite::schema;
-    use crate::env::{Env, ManualClock};
-    use crate::fs::{AccountStore as _, OpenFile};
-    use crate::model::{Body, Idempotency, SetAttrs, Timestamp};
-    use crate::rule::retention::Retention;
+    use crate::fs::OpenFile;
+    use crate::model::{Body, ByteRange, Idempotency, Moment, Seq, SetAttrs};
     use crate::sqlite::steps;
 
-    const GRACE: Duration = Duration::from_secs(600);
-    /// Longer than a chunk, so that it goes to a pack file.
-    const LONG: usize = 1_200_000;
-
-    struct Account {
-        fs: Arc<SqliteFs>,
-        clock: ManualClock,
-        folder: TempDir,
+    /// Uploads content that is longer than a chunk, so that it goes to a pack file.
+    fn upload(account: &SampleAccount, byte: u8) -> Body {
+        account.upload("/a", vec![byte; 1_200_000])
     }
 
-    fn account() -> Account {
-        let folder = tempfile::tempdir().unwrap();
-        let (env, clock) = Env::manual(Timestamp(1_700_000_000_000_000_000));
-        let fs = SqliteFs::open(folder.path(), env, crate::rule::sample::registry()).unwrap();
-        Account { fs, clock, folder }
+    /// Returns the handle of a file that was written to after it had lost its last name.
+    fn unnamed(account: &SampleAccount) -> Arc<dyn OpenFile> {
+        account.commit([Op::write(at("/a"), "before;")]);
+        let open = block_on(account.fs.open(&at("/a"))).unwrap();
+        account.commit([Op::remove_file(at("/a"))]);
+        account.commit([Op::append(At::Node(open.ino()), "after;").must_exist()]);
+        open
     }
 
-    fn at(path: &str) -> At {
-        At::Path(TreePath::parse(path).unwrap())
-    }
-
-    impl Account {
-        fn apply(&self, op: Op) {
-            block_on(self.fs.commit(Batch::new([op]))).unwrap();
-        }
-
-        fn gc(&self) -> Collected {
-            self.fs.collect(GRACE).unwrap()
-        }
-
-        fn upload(&self, byte: u8) -> Body {
-            let mut upload = block_on(self.fs.stage(&at("/a"))).unwrap();
-            block_on(upload.write(Bytes::from(vec![byte; LONG]))).unwrap();
-            Body::Staged(block_on(upload.finish()).unwrap())
-        }
-
-        /// Returns the handle of a file that was written to after it had lost its last name.
-        fn unnamed(&self) -> Arc<dyn OpenFile> {
-            self.apply(Op::write(at("/a"), "before;"));
-            let open = block_on(self.fs.open(&at("/a"))).unwrap();
-            self.apply(Op::remove_file(at("/a")));
-            self.apply(Op::append(At::Node(open.ino()), "after;").must_exist());
-            open
-        }
-
-        /// Waits until closing a handle has released its lease: tasks run in the order in which they are
-        /// queued.
-        fn close(&self, open: Arc<dyn OpenFile>) {
-            drop(open);
-            block_on(self.fs.sync()).unwrap();
-        }
-
-        fn count(&self, sql: &str) -> u64 {
-            self.fs.with_view(|view| Ok(view.conn.query_row(sql, [], |row| row.get(0))?)).unwrap()
-        }
+    /// Waits until closing a handle has released its lease: tasks run in the order in which they are queued.
+    fn close(account: &SampleAccount, open: Arc<dyn OpenFile>) {
+        drop(open);
+        block_on(account.fs.sync()).unwrap();
     }
 
     #[test]
     fn empty_pack_is_removed_after_the_grace() {
-        let account = account();
-        account.upload(1);
+        let account = SampleAccount::new();
+        upload(&account, 1);
         account.clock.advance(Duration::from_secs(25 * 3600));
-        let marked = account.gc();
+        let marked = account.collect();
         assert_eq!((marked.staged, marked.chunks, marked.packs, marked.waiting), (1, 2, 0, 1));
         let doomed_at = "SELECT doomed_at FROM pack";
         // The mark counts from the first run.
         let first = account.count(doomed_at);
         account.clock.advance(GRACE - Duration::from_nanos(1));
         assert_eq!(
-            (account.gc().packs, account.count(doomed_at)),
+            (account.collect().packs, account.count(doomed_at)),
             (0, first),
             "a second run marks nothing anew"
         );
         account.clock.advance(Duration::from_nanos(1));
-        assert_eq!((account.gc().packs, account.count("SELECT count(*) FROM pack")), (1, 0));
+        assert_eq!((account.collect().packs, account.count("SELECT count(*) FROM pack")), (1, 0));
         assert_eq!(account.fs.pack_files().unwrap().len(), 0);
     }
 
     #[test]
     fn gc_keeps_content_in_use() {
-        let account = account();
-        let body = account.upload(1);
-        account.apply(Op::write(at("/used"), body));
-        account.apply(Op::write(at("/past"), "old"));
-        account.apply(Op::remove_file(at("/past")));
+        let account = SampleAccount::new();
+        let body = upload(&account, 1);
+        account.commit([Op::write(at("/used"), body)]);
+        account.commit([Op::write(at("/past"), "old")]);
+        account.commit([Op::remove_file(at("/past"))]);
         account.clock.advance(GRACE);
-        let _waiting = account.upload(2);
+        let _waiting = upload(&account, 2);
         for _ in 0..2 {
-            assert_eq!(account.gc(), Collected::default());
+            assert_eq!(account.collect(), Collected::default());
             account.clock.advance(GRACE / 2);
         }
-        assert_eq!(account.fs.check().unwrap().findings, []);
+        account.assert_sound();
     }
 
     #[test]
     fn report_says_what_waits_until_nothing_does() {
-        let account = account();
+        let account = SampleAccount::new();
         for (path, text) in [("/a", "one"), ("/a", "two"), ("/b", "gone")] {
-            account.apply(Op::write(at(path), text));
+            account.commit([Op::write(at(path), text)]);
         }
-        account.apply(Op::remove_file(at("/b")));
-        account.apply(Op::write(at("/c"), "last"));
-        let retention = Retention { commits: Some(0), ..Retention::default() };
-        block_on(account.fs.set_retention(retention)).unwrap();
+        account.commit([Op::remove_file(at("/b"))]);
+        account.commit([Op::write(at("/c"), "last")]);
+        account.retain(keeping_commits(0));
         // The past becomes unreadable, then its rows are removed, then the file that it alone shows.
         for waits in [(5, 0), (0, 1), (0, 0)] {
-            let collected = account.gc();
+            let collected = account.collect();
             assert_eq!((collected.waiting_commits, collected.waiting), waits);
             account.clock.advance(GRACE);
         }
         assert_eq!(account.count("SELECT count(DISTINCT ino) FROM node"), 3, "the root and two files");
-        assert_eq!(account.gc(), Collected { oldest: 5, ..Collected::default() });
-        assert_eq!(account.fs.check().unwrap().findings, []);
+        assert_eq!(account.collect(), Collected { oldest: 5, ..Collected::default() });
+        account.assert_sound();
     }
 
     #[test]
     fn unused_upload_is_removed_after_grace() {
-        let account = account();
-        let old = account.upload(1);
+        let account = SampleAccount::new();
+        let old = upload(&account, 1);
         account.clock.advance(Duration::from_secs(1));
-        let new = account.upload(2);
-        assert_eq!(account.fs.collect(Duration::ZERO).unwrap().staged, 0, "a commit may follow");
+        let new = upload(&account, 2);
+        assert_eq!(account.collect_at_once().staged, 0, "a commit may follow");
         account.clock.advance(GRACE - Duration::from_secs(1));
         assert_eq!(account.fs.collectable(GRACE).unwrap().staged, 1);
-        assert_eq!(account.gc().staged, 1);
+        assert_eq!(account.collect().staged, 1);
         let write = |body: Body| block_on(account.fs.commit(Batch::new([Op::write(at("/a"), body)])));
         assert!(write(old).unwrap_err().is(ErrorKind::NotFound));
         write(new).unwrap();
-        assert_eq!(account.fs.check().unwrap().findings, []);
+        account.assert_sound();
     }
 
     #[test]
     fn abandoned_upload_is_removed_after_its_lease() {
-        let account = account();
-        let mut upload = block_on(account.fs.stage(&at("/a"))).unwrap();
-        block_on(upload.write(Bytes::from(vec![7; LONG]))).unwrap();
-        // As if the process had ended: Drop does not run.
-        std::mem::forget(upload);
-        assert_eq!((account.gc().staged, account.fs.pack_files().unwrap().len()), (0, 1));
+        let account = SampleAccount::new();
+        account.abandon_upload("/a", vec![7; 1_200_000]);
+        assert_eq!((account.collect().staged, account.fs.pack_files().unwrap().len()), (0, 1));
         account.clock.advance(Duration::from_secs(25 * 3600));
-        let collected = account.gc();
+        let collected = account.collect();
         assert_eq!((collected.staged, collected.packs), (1, 1));
     }
 
     #[test]
     fn writes_to_unnamed_file_are_removed_after_grace() {
-        let account = account();
-        let open = account.unnamed();
-        account.close(open);
-        assert_eq!((account.gc().versions, account.gc().waiting), (0, 1));
+        let account = SampleAccount::new();
+        let open = unnamed(&account);
+        close(&account, open);
+        assert_eq!((account.collect().versions, account.collect().waiting), (0, 1));
         account.clock.advance(GRACE);
-        let collected = account.gc();
+        let collected = account.collect();
         assert_eq!((collected.versions, collected.chunks, collected.waiting), (1, 1, 0));
-        let past = block_on(account.fs.as_of(&crate::model::Moment::Seq(crate::model::Seq(1)))).unwrap();
-        assert_eq!(block_on(past.read(&at("/a"), crate::model::ByteRange::ALL)).unwrap(), "before;");
+        let past = block_on(account.fs.as_of(&Moment::Seq(Seq(1)))).unwrap();
+        assert_eq!(block_on(past.read(&at("/a"), ByteRange::ALL)).unwrap(), "before;");
     }
 
     #[test]
     fn lease_keeps_unnamed_file() {
-        let account = account();
-        let open = account.unnamed();
+        let account = SampleAccount::new();
+        let open = unnamed(&account);
         // Four times the length of a lease, which is renewed in time.
         for _ in 0..5 {
-            assert_eq!((account.gc().versions, account.gc().waiting), (0, 0));
+            assert_eq!((account.collect().versions, account.collect().waiting), (0, 0));
             account.clock.advance(Duration::from_secs(240));
-            let (nodes, now) = (Arc::clone(&account.fs.inner.open), account.fs.inner.runtime.env().now());
-            block_on(account.fs.inner.writer.transact(false, move |conn| nodes.renew(conn, now))).unwrap();
+            renew_leases(&account.fs);
         }
         assert_eq!(block_on(open.read_at(0, 100)).unwrap(), "before;after;");
     }
 
     #[test]
     fn other_holder_leases_a_marked_file() {
-        let account = account();
-        let other = SqliteFs::open(
-            account.folder.path(),
-            account.fs.inner.runtime.env().clone(),
-            crate::rule::sample::registry(),
-        )
-        .unwrap();
-        account.apply(Op::write(at("/a"), "before;"));
+        let account = SampleAccount::new();
+        let other = account.other();
+        account.commit([Op::write(at("/a"), "before;")]);
         let theirs = block_on(other.open(&at("/a"))).unwrap();
         let ours = block_on(account.fs.open(&at("/a"))).unwrap();
-        account.apply(Op::remove_file(at("/a")));
-        account.apply(Op::append(At::Node(ours.ino()), "after;").must_exist());
-        account.close(ours);
-        assert_eq!(account.gc().waiting, 1, "marked");
-        let (nodes, now) = (Arc::clone(&other.inner.open), other.inner.runtime.env().now());
-        block_on(other.inner.writer.transact(false, move |conn| nodes.renew(conn, now))).unwrap();
+        account.commit([Op::remove_file(at("/a"))]);
+        account.commit([Op::append(At::Node(ours.ino()), "after;").must_exist()]);
+        close(&account, ours);
+        assert_eq!(account.collect().waiting, 1, "marked");
+        renew_leases(&other);
         assert_eq!(
             account.count("SELECT count(*) FROM unnamed WHERE doomed_at IS NOT NULL"),
             0,
@@ -389,7 +340,7 @@ mod tests {
     }
 
     /// Returns the steps of a collection, on a connection of its own, that finds nothing to collect.
-    fn collecting_nothing(account: &Account) -> u64 {
+    fn collecting_nothing(account: &SampleAccount) -> u64 {
         let conn = schema::database(account.folder.path()).connect().unwrap();
         let env = &account.fs.inner.runtime.env().clone();
         let times = Times { now: env.now(), removed_before: env.now() };
@@ -410,23 +361,23 @@ mod tests {
 
     #[test]
     fn expired_files_with_many_names_are_recorded() {
-        let account = account();
+        let account = SampleAccount::new();
         // Together they have more names than one commit ends.
         for file in 0..3 {
             let first = at(&format!("/{file}"));
-            let expires = SetAttrs::new().expires_at(account.fs.inner.runtime.env().now().plus_seconds(9));
+            let expires = SetAttrs::new().expires_at(account.now().plus_seconds(9));
             let write = Op::write(first.clone(), "x").with_attrs(expires);
             let links = (0..1000).map(|n| Op::link(first.clone(), at(&format!("/{file}-{n}"))));
-            block_on(account.fs.commit(Batch::new(std::iter::once(write).chain(links)))).unwrap();
+            account.commit(std::iter::once(write).chain(links));
         }
         account.clock.advance(Duration::from_secs(10));
-        assert_eq!(account.gc().expired, 3);
+        assert_eq!(account.collect().expired, 3);
         assert_eq!(account.count("SELECT count(*) FROM name"), 0);
     }
 
     #[test]
     fn expired_key_keeps_keys_of_other_owners() {
-        let account = account();
+        let account = SampleAccount::new();
         let conn = Connection::open(account.folder.path().join("tree.db")).unwrap();
         let sql =
             "INSERT INTO idempotency (owner, key, hash, keep_until, seq) VALUES (?1, 'k', x'00', ?2, 1)";
@@ -442,11 +393,10 @@ mod tests {
 
     #[test]
     fn gc_cost_depends_on_garbage_only() {
-        let account = account();
+        let account = SampleAccount::new();
         let fill = |range: std::ops::Range<u64>| {
             for n in range {
-                let expires =
-                    SetAttrs::new().expires_at(account.fs.inner.runtime.env().now().plus_seconds(99));
+                let expires = SetAttrs::new().expires_at(account.now().plus_seconds(99));
                 let file = at(&format!("/f{n}"));
                 let ops = [
                     Op::write(file.clone(), vec![n as u8; 70_000]),
@@ -455,20 +405,20 @@ mod tests {
                     Op::patch(file, 5, "patched"),
                     Op::write(at(&format!("/r{n}")), "gone"),
                 ];
-                block_on(account.fs.commit(Batch::new(ops))).unwrap();
-                account.apply(Op::remove_file(at(&format!("/r{n}"))));
-                let keep_until = account.fs.inner.runtime.env().now().plus_seconds(3600);
+                account.commit(ops);
+                account.commit([Op::remove_file(at(&format!("/r{n}")))]);
+                let keep_until = account.now().plus_seconds(3600);
                 let record = Idempotency::new(format!("k{n}"), [0; 32], keep_until);
                 let batch = Batch { idempotency: Some(record), ..Batch::new([]) };
                 block_on(account.fs.commit(batch)).unwrap();
             }
         };
         fill(0..5);
-        let waiting = account.upload(1);
-        account.gc();
+        let waiting = upload(&account, 1);
+        account.collect();
         let few = collecting_nothing(&account);
         fill(5..100);
-        account.gc();
+        account.collect();
         assert_eq!(collecting_nothing(&account), few);
         drop(waiting);
     }

@@ -121,52 +121,25 @@ fn waiting(conn: &Connection, times: Times) -> DbResult<(u64, u64)> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use bytes::Bytes;
     use futures::executor::block_on;
 
     use super::*;
-    use crate::env::{Env, ManualClock};
+    use crate::engine::sqlite::maintain::sample_account::{GRACE, SampleAccount, at};
     use crate::fs::FileSystem;
     use crate::fs::store::Collected;
-    use crate::model::{At, Batch, Op, SetAttrs, Timestamp};
-    use crate::path::TreePath;
-
-    const GRACE: Duration = Duration::from_secs(600);
-
-    struct Account {
-        fs: Arc<SqliteFs>,
-        clock: ManualClock,
-        _folder: tempfile::TempDir,
-    }
-
-    fn at(path: &str) -> At {
-        At::Path(TreePath::parse(path).unwrap())
-    }
+    use crate::model::{Op, SetAttrs};
 
     /// Returns an account with an expired entry and two uploads whose leases have ended, one of them
     /// unfinished.
-    fn account() -> Account {
-        let folder = tempfile::tempdir().unwrap();
-        let (env, clock) = Env::manual(Timestamp(1_700_000_000_000_000_000));
-        let fs = SqliteFs::open(folder.path(), env.clone(), crate::rule::sample::registry()).unwrap();
-        let expires = SetAttrs::new().expires_at(env.now().plus_seconds(60));
-        block_on(fs.commit(Batch::new([
-            Op::write(at("/expires"), "x").with_attrs(expires),
-            Op::write(at("/stays"), "x"),
-        ])))
-        .unwrap();
+    fn account() -> SampleAccount {
+        let account = SampleAccount::new();
+        let expires = SetAttrs::new().expires_at(account.now().plus_seconds(60));
+        account.commit([Op::write(at("/expires"), "x").with_attrs(expires), Op::write(at("/stays"), "x")]);
         // Longer than a chunk, so that it goes to a pack file.
-        let mut upload = block_on(fs.stage(&at("/a"))).unwrap();
-        block_on(upload.write(Bytes::from(vec![1; 1_200_000]))).unwrap();
-        block_on(upload.finish()).unwrap();
-        let mut unfinished = block_on(fs.stage(&at("/b"))).unwrap();
-        block_on(unfinished.write(Bytes::from(vec![2; 1_200_000]))).unwrap();
-        // As if the process had ended: Drop does not run.
-        std::mem::forget(unfinished);
-        clock.advance(Duration::from_secs(25 * 3600));
-        Account { fs, clock, _folder: folder }
+        account.upload("/a", vec![1; 1_200_000]);
+        account.abandon_upload("/b", vec![2; 1_200_000]);
+        account.clock.advance(Duration::from_secs(25 * 3600));
+        account
     }
 
     fn fields(report: &Collectable) -> [u64; 6] {
@@ -183,7 +156,7 @@ mod tests {
         let first = account.fs.collectable(GRACE).unwrap();
         assert_eq!([first.expired, first.staged, first.packs], [1, 2, 1]);
         assert!(first.chunks > 0 && first.bytes == 1_200_000, "{first:?}");
-        assert_eq!(fields(&first), removed(&account.fs.collect(GRACE).unwrap()));
+        assert_eq!(fields(&first), removed(&account.collect()));
         // The pack file of the finished upload is empty now and waits.
         let waits = account.fs.collectable(GRACE).unwrap();
         assert_eq!((fields(&waits), waits.waiting), ([0; 6], 1));
@@ -191,7 +164,7 @@ mod tests {
         account.clock.advance(GRACE);
         let second = account.fs.collectable(GRACE).unwrap();
         assert_eq!((second.packs, second.waiting), (1, 0));
-        assert_eq!(fields(&second), removed(&account.fs.collect(GRACE).unwrap()));
+        assert_eq!(fields(&second), removed(&account.collect()));
         assert_eq!(account.fs.collectable(GRACE).unwrap(), Collectable::default());
     }
 
@@ -206,6 +179,6 @@ mod tests {
             (block_on(account.fs.head()).unwrap().seq, account.fs.pack_files().unwrap()),
             (head.seq, files)
         );
-        assert_eq!(account.fs.check().unwrap().findings, []);
+        account.assert_sound();
     }
 }

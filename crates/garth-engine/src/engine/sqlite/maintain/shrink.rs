@@ -82,68 +82,53 @@ mod tests {
     use std::path::PathBuf;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};
-    use std::time::Duration;
 
     use futures::executor::block_on;
 
     use super::*;
-    use crate::env::Env;
-    use crate::fs::{AccountStore as _, FileSystem as _};
-    use crate::model::{At, Batch, ByteRange, Op};
-    use crate::path::TreePath;
-    use crate::rule::retention::Retention;
+    use crate::engine::sqlite::maintain::sample_account::{SampleAccount, at, keeping_commits};
+    use crate::fs::FileSystem as _;
+    use crate::model::{Batch, ByteRange, Op};
 
     /// Bytes of a file: fewer than go to a pack file.
     const LEN: usize = 100_000;
 
-    struct Account {
-        fs: Arc<SqliteFs>,
-        folder: tempfile::TempDir,
-    }
-
-    fn at(path: &str) -> At {
-        At::Path(TreePath::parse(path).unwrap())
-    }
-
-    fn write(name: &str, n: u8) -> Batch {
+    fn write(name: &str, n: u8) -> Op {
         // Content that no index reads and that no other file has.
         let content: Vec<u8> = [0, n].into_iter().cycle().take(LEN).collect();
-        Batch::new([Op::write(at(name), content)])
+        Op::write(at(name), content)
     }
 
-    /// Returns an account with 100 files, of which all but 5 are removed and the past with them.
-    fn account(folder: tempfile::TempDir) -> Account {
-        let fs = SqliteFs::open(folder.path(), Env::system(), crate::rule::sample::registry()).unwrap();
+    /// Writes 100 files, and removes all but 5 and the past with them.
+    fn filled(account: SampleAccount) -> SampleAccount {
         for n in 0..100 {
-            block_on(fs.commit(write(&format!("/{n}"), n))).unwrap();
+            account.commit([write(&format!("/{n}"), n)]);
         }
-        block_on(fs.commit(Batch::new((5..100).map(|n| Op::remove(at(&format!("/{n}"))))))).unwrap();
-        block_on(fs.set_retention(Retention { commits: Some(0), ..Retention::default() })).unwrap();
-        Account { fs, folder }
+        account.commit((5..100).map(|n| Op::remove(at(&format!("/{n}")))));
+        account.retain(keeping_commits(0));
+        account
     }
 
-    impl Account {
-        /// Collects twice, and returns the bytes that were returned: the second run removes nodes.
-        fn gc(&self) -> u64 {
-            (0..2).map(|_| self.fs.collect(Duration::ZERO).unwrap().shrunk).sum()
-        }
+    /// Collects twice, and returns the bytes that were returned: the second run removes nodes.
+    fn gc(account: &SampleAccount) -> u64 {
+        (0..2).map(|_| account.collect_at_once().shrunk).sum()
+    }
 
-        fn file(&self) -> PathBuf {
-            self.folder.path().join("tree.db")
-        }
+    fn file(account: &SampleAccount) -> PathBuf {
+        account.folder.path().join("tree.db")
+    }
 
-        /// Returns the bytes of the database, with those that are not copied from the WAL yet.
-        fn pages(&self) -> u64 {
-            let Pages { used, free } = self.fs.with_view(|view| stored::pages(view.conn)).unwrap();
-            used + free
-        }
+    /// Returns the bytes of the database, with those that are not copied from the WAL yet.
+    fn pages(account: &SampleAccount) -> u64 {
+        let Pages { used, free } = account.fs.with_view(|view| stored::pages(view.conn)).unwrap();
+        used + free
+    }
 
-        fn assert_sound(&self) {
-            assert_eq!(self.fs.check().unwrap().findings, []);
-            for n in 0..5_u8 {
-                let bytes = block_on(self.fs.read(&at(&format!("/{n}")), ByteRange::ALL)).unwrap();
-                assert!(bytes.len() == LEN && bytes[1] == n);
-            }
+    fn assert_sound(account: &SampleAccount) {
+        account.assert_sound();
+        for n in 0..5_u8 {
+            let bytes = block_on(account.fs.read(&at(&format!("/{n}")), ByteRange::ALL)).unwrap();
+            assert!(bytes.len() == LEN && bytes[1] == n);
         }
     }
 
@@ -154,25 +139,24 @@ mod tests {
 
     #[test]
     fn file_shrinks_when_the_past_is_removed() {
-        let account = account(tempfile::tempdir().unwrap());
-        let before = account.pages();
+        let account = filled(SampleAccount::new());
+        let before = pages(&account);
         assert!(before > 95 * LEN as u64, "{before}");
-        let returned = account.gc();
+        let returned = gc(&account);
         assert!(returned > 80 * LEN as u64, "{returned}");
-        let length = std::fs::metadata(account.file()).unwrap().len();
+        let length = std::fs::metadata(file(&account)).unwrap().len();
         assert!(length < 3 << 20, "{length} of {before} bytes are left");
-        assert_eq!(length, account.pages());
-        account.assert_sound();
+        assert_eq!(length, pages(&account));
+        assert_sound(&account);
         assert!(!account.fs.with_view(|view| is_due(view.conn)).unwrap());
-        assert_eq!(account.gc(), 0);
+        assert_eq!(gc(&account), 0);
     }
 
     #[test]
     fn file_shrinks_while_others_read_and_write() {
-        let account = account(tempfile::tempdir().unwrap());
+        let account = filled(SampleAccount::new());
         let stop = Arc::new(AtomicBool::new(false));
-        let other = SqliteFs::open(account.folder.path(), Env::system(), crate::rule::sample::registry());
-        let work: Vec<_> = [Arc::clone(&account.fs), other.unwrap()]
+        let work: Vec<_> = [Arc::clone(&account.fs), account.other()]
             .into_iter()
             .map(|fs| {
                 let stop = Arc::clone(&stop);
@@ -181,33 +165,35 @@ mod tests {
                     while rounds == 0 || !stop.load(Ordering::Relaxed) {
                         let bytes = block_on(fs.read(&at("/4"), ByteRange::ALL)).unwrap();
                         assert!(bytes.len() == LEN && bytes[1] == 4);
-                        block_on(fs.commit(write("/own", 200))).unwrap();
+                        block_on(fs.commit(Batch::new([write("/own", 200)]))).unwrap();
                         rounds += 1;
                     }
                 })
             })
             .collect();
-        let (before, returned) = (account.pages(), account.gc());
+        let (before, returned) = (pages(&account), gc(&account));
         stop.store(true, Ordering::Relaxed);
         work.into_iter().for_each(|thread| thread.join().unwrap());
         // Fewer than without the others, whose commits use free pages.
         assert!(returned > 60 * LEN as u64, "{returned} of {before}");
-        account.assert_sound();
+        assert_sound(&account);
     }
 
     #[cfg(debug_assertions)]
     #[test]
     fn interrupted_shrinking_goes_on() {
+        use std::time::Duration;
+
         use crate::runtime::failpoint::{Failure, SHRINK};
         for after in [0, 3] {
-            let account = account(tempfile::tempdir().unwrap());
-            account.fs.collect(Duration::ZERO).unwrap();
+            let account = filled(SampleAccount::new());
+            account.collect_at_once();
             account.fs.inner.runtime.failpoints().arm(SHRINK, Failure::Io, after);
             assert!(account.fs.collect(Duration::ZERO).is_err());
-            account.assert_sound();
-            account.gc();
-            account.assert_sound();
-            let length = std::fs::metadata(account.file()).unwrap().len();
+            assert_sound(&account);
+            gc(&account);
+            assert_sound(&account);
+            let length = std::fs::metadata(file(&account)).unwrap().len();
             assert!(length < 3 << 20, "{length}");
         }
     }
@@ -219,14 +205,14 @@ mod tests {
         let conn = Connection::open(folder.path().join("tree.db")).unwrap();
         conn.execute_batch("PRAGMA journal_mode = WAL").unwrap();
         drop(conn);
-        let account = account(folder);
-        assert_eq!((account.gc(), mode(&account.file())), (0, 0));
-        assert!(account.pages() > 95 * LEN as u64);
-        account.assert_sound();
+        let account = filled(SampleAccount::open_in(folder));
+        assert_eq!((gc(&account), mode(&file(&account))), (0, 0));
+        assert!(pages(&account) > 95 * LEN as u64);
+        assert_sound(&account);
         let copies = tempfile::tempdir().unwrap();
         let copy = copies.path().join("copy");
         account.fs.backup(&copy).unwrap();
-        assert_eq!((mode(&account.file()), mode(&copy.join("tree.db"))), (0, INCREMENTAL));
+        assert_eq!((mode(&file(&account)), mode(&copy.join("tree.db"))), (0, INCREMENTAL));
         assert!(std::fs::metadata(copy.join("tree.db")).unwrap().len() < 3 << 20);
     }
 }
