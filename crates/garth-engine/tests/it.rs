@@ -29,6 +29,7 @@ mod it {
     mod overlay_stored;
     mod quotas;
     mod registry;
+    mod retained_trees;
     mod retention;
     mod searching;
     mod specs;

@@ -7,26 +7,17 @@ use garth_engine::model::{
     At, Batch, ByteRange, MAX_PAGE, Moment, Op, Owner, Remove, Seq, Timestamp, VersionId,
 };
 use garth_engine::path::Name;
-use garth_engine::rule::PathPattern;
-use garth_engine::rule::retention::{ContentLimit, Retention};
+use garth_engine::rule::retention::Retention;
 use garth_engine::view::overlay::{LowerLayer, StoredOverlay};
 use garth_engine::view::{Mount, Overlay, Scope};
 use garth_engine::{Error, ErrorKind, FileSystem};
 use garth_testkit::tools::{append, at, copy, link, mkdir, mkdir_all, p, remove, rename, write};
 
-use super::retention::{Engine, Tree, commits, history, past, text};
-
-fn keeping(classes: &[(&str, u64)]) -> Retention {
-    let limit = |(pattern, seconds): &(&str, u64)| ContentLimit {
-        pattern: PathPattern::parse(pattern).unwrap(),
-        keep: Duration::from_secs(*seconds),
-    };
-    Retention { content: classes.iter().map(limit).collect(), ..Retention::default() }
-}
+use super::retained_trees::{Engine, GRACE, Tree, commits, history, keeping_content, past, text};
 
 /// Returns a retention that keeps no old content of files below `/off`.
 fn off() -> Retention {
-    keeping(&[("/off/**", 0)])
+    keeping_content(&[("/off/**", 0)])
 }
 
 #[track_caller]
@@ -78,13 +69,6 @@ async fn contents(fs: &dyn FileSystem, path: &str, seqs: impl IntoIterator<Item 
     found
 }
 
-/// Checks the files of an account that has any.
-async fn check(tree: &Tree) {
-    if let Engine::Sqlite(fs) = &tree.engine {
-        assert_eq!(fs.fsck().await.unwrap().findings, []);
-    }
-}
-
 /// Writes a file of the class of [`off`] and one of no class, in four commits.
 async fn four_versions(tree: &Tree) {
     for n in 1..=4 {
@@ -117,7 +101,7 @@ async fn old_content_of_class_is_gone_and_listed() {
         assert_gone(open.next_data(0).await);
         assert_gone(open.next_hole(0).await);
         assert_eq!(text(fs, "/off/a").await, "4");
-        check(&tree).await;
+        tree.assert_sound().await;
     }
 }
 
@@ -126,8 +110,8 @@ async fn class_of_a_directory_alone_is_refused() {
     for tree in Tree::both() {
         four_versions(&tree).await;
         let set = async |classes: &[(&str, u64)]| match &tree.engine {
-            Engine::Memory(fs) => fs.set_retention(keeping(classes)),
-            Engine::Sqlite(fs) => fs.set_retention(keeping(classes)).await,
+            Engine::Memory(fs) => fs.set_retention(keeping_content(classes)),
+            Engine::Sqlite(fs) => fs.set_retention(keeping_content(classes)).await,
         };
         let refused = set(&[("/kept", 0), ("/off", 0)]).await.unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::InvalidArgument, "{refused}");
@@ -138,7 +122,7 @@ async fn class_of_a_directory_alone_is_refused() {
         set(&[("/later", 60)]).await.unwrap();
         set(&[]).await.unwrap();
         assert!(set(&[("/later", 60)]).await.is_err());
-        check(&tree).await;
+        tree.assert_sound().await;
     }
 }
 
@@ -222,18 +206,18 @@ async fn gone_content_has_the_path_of_the_view() {
 async fn content_stays_for_the_time_of_its_class() {
     for tree in Tree::both() {
         let fs = tree.fs();
-        tree.retain(keeping(&[("/day/*", 100), ("/day/hour", 10)])).await;
+        tree.retain(keeping_content(&[("/day/*", 100), ("/day/hour", 10)])).await;
         for n in 1..=3 {
             let files = ["/day/hour", "/day/long"].map(|path| write(path, n.to_string()).with_parents());
             tree.commit(Batch::new(files)).await;
         }
         tree.clock.advance(Duration::from_secs(9));
-        tree.retain(keeping(&[("/day/*", 100), ("/day/hour", 10)])).await;
+        tree.retain(keeping_content(&[("/day/*", 100), ("/day/hour", 10)])).await;
         // Replaced ten and nine seconds ago.
         assert_eq!(contents(fs, "/day/hour", 1..=3).await, ["-", "2", "3"]);
         assert_eq!(contents(fs, "/day/long", 1..=3).await, ["1", "2", "3"]);
         tree.clock.advance(Duration::from_secs(100));
-        tree.retain(keeping(&[("/day/*", 100), ("/day/hour", 10)])).await;
+        tree.retain(keeping_content(&[("/day/*", 100), ("/day/hour", 10)])).await;
         assert_eq!(contents(fs, "/day/hour", 1..=3).await, ["-", "-", "3"]);
         assert_eq!(contents(fs, "/day/long", 1..=3).await, ["-", "-", "3"]);
     }
@@ -246,10 +230,10 @@ async fn class_that_is_set_later_searches_the_whole_log() {
         let fs = tree.fs();
         tree.retain(off()).await;
         assert_eq!(contents(fs, "/kept", 1..=4).await, ["1", "2", "3", "4"]);
-        tree.retain(keeping(&[("/off/**", 0), ("/kept", 0)])).await;
+        tree.retain(keeping_content(&[("/off/**", 0), ("/kept", 0)])).await;
         assert_eq!(contents(fs, "/kept", 1..=4).await, ["-", "-", "-", "4"]);
         tree.commit(write("/kept", "5")).await;
-        tree.retain(keeping(&[])).await;
+        tree.retain(keeping_content(&[])).await;
         assert_eq!(contents(fs, "/kept", 3..=5).await, ["-", "4", "5"], "what is gone does not return");
     }
 }
@@ -273,7 +257,7 @@ async fn snapshot_and_open_view_hold_content() {
         tree.commit(Op::drop_snapshot("s")).await;
         tree.retain(off()).await;
         assert_eq!(contents(fs, "/off/a", [3, 4, 5, 6, 7, 8, 9]).await, ["-", "-", "-", "-", "-", "-", "9"]);
-        check(&tree).await;
+        tree.assert_sound().await;
     }
 }
 
@@ -297,7 +281,7 @@ async fn copy_of_gone_content_fails() {
         assert_eq!(text(fs, "/copied").await, "4");
         tree.commit(Op::copy(at("/kept"), at("/old")).as_of(Seq(2))).await;
         assert_eq!(text(fs, "/old").await, "2");
-        check(&tree).await;
+        tree.assert_sound().await;
     }
 }
 
@@ -330,7 +314,7 @@ async fn restore_of_directory_leaves_gone_files() {
         ]))
         .await;
         for _ in 0..3 {
-            tree.retain(keeping(&[("/d/off/*", 0)])).await;
+            tree.retain(keeping_content(&[("/d/off/*", 0)])).await;
         }
         let planned = plan(fs, &p("/d"), &Moment::Seq(Seq(1)), Timestamp(0)).await.unwrap();
         let done = restored(fs, "/d", 1).await.unwrap();
@@ -348,7 +332,7 @@ async fn restore_of_directory_leaves_gone_files() {
         }
         let again = restored(fs, "/d", 1).await.unwrap();
         assert_eq!((again.commit.is_none(), counts(&again)), (true, [0, 0, 2, 4]), "nothing else differs");
-        check(&tree).await;
+        tree.assert_sound().await;
     }
 }
 
@@ -362,7 +346,7 @@ async fn removed_directory_returns_without_gone_files() {
         let then = fs.stat(&at("/x/d/off")).await.unwrap();
         tree.commit(remove("/x", Remove::Tree)).await;
         for _ in 0..3 {
-            tree.retain(keeping(&[("/x/d/off/*", 0)])).await;
+            tree.retain(keeping_content(&[("/x/d/off/*", 0)])).await;
         }
         let done = restored(fs, "/x/d", 1).await.unwrap();
         assert_eq!((counts(&done), done.plan.created), ([5, 0, 0, 25], true));
@@ -373,7 +357,7 @@ async fn removed_directory_returns_without_gone_files() {
         assert_eq!((off.mtime, off.mode), (then.mtime, then.mode));
         let again = restored(fs, "/x/d", 1).await.unwrap();
         assert_eq!((again.commit.is_none(), counts(&again)), (true, [0, 0, 4, 25]));
-        check(&tree).await;
+        tree.assert_sound().await;
     }
 }
 
@@ -385,12 +369,12 @@ async fn file_in_recreated_directory_stays_if_gone() {
         tree.commit(remove("/t/d", Remove::Tree)).await;
         tree.commit(Batch::new([mkdir("/t/d"), write("/t/d/off", "2"), write("/t/d/kept", "2")])).await;
         for _ in 0..3 {
-            tree.retain(keeping(&[("/t/d/off", 0)])).await;
+            tree.retain(keeping_content(&[("/t/d/off", 0)])).await;
         }
         let done = restored(fs, "/t", 1).await.unwrap();
         assert_eq!(done.plan.gone_paths, [p("/t/d/off")]);
         assert_eq!((text(fs, "/t/d/off").await, text(fs, "/t/d/kept").await), ("2".into(), "1".into()));
-        check(&tree).await;
+        tree.assert_sound().await;
     }
 }
 
@@ -448,7 +432,7 @@ async fn removed_file_loses_its_last_content() {
             tree.retain(off()).await;
         }
         assert_eq!(contents(fs, "/off/a", [4, 5]).await, ["-", "-"]);
-        check(&tree).await;
+        tree.assert_sound().await;
     }
 }
 
@@ -466,7 +450,7 @@ async fn appended_file_keeps_its_bytes() {
         tree.commit(append("/off/log", "!")).await;
         tree.retain(off()).await;
         assert_eq!(text(fs, "/off/log").await, "123456789!");
-        check(&tree).await;
+        tree.assert_sound().await;
     }
 }
 
@@ -485,32 +469,31 @@ async fn overlay_holds_the_content_below_it() {
     StoredOverlay::create(&**account, "late", &lower, &batch).await.unwrap();
     tree.retain(off()).await;
     assert_eq!(content(tree.fs(), "/off/a", 2).await, None, "what is gone does not return");
-    check(&tree).await;
+    tree.assert_sound().await;
 }
 
 #[tokio::test]
 async fn content_is_removed_after_the_grace_period() {
     let [_, tree] = Tree::both();
     let Engine::Sqlite(account) = &tree.engine else { unreachable!() };
-    let grace = Duration::from_secs(600);
     account.set_retention(off()).await.unwrap();
     for n in 1..=4_u8 {
         tree.commit(write("/off/a", vec![n; 100_000]).with_parents()).await;
     }
-    let marked = account.gc(grace).await.unwrap();
+    let marked = account.gc(GRACE).await.unwrap();
     assert_eq!((marked.contents, marked.chunks), (3, 0));
     assert_eq!(content(tree.fs(), "/off/a", 1).await, None);
-    tree.clock.advance(grace);
-    let removed = account.gc(grace).await.unwrap();
+    tree.clock.advance(GRACE);
+    let removed = account.gc(GRACE).await.unwrap();
     assert_eq!(removed.contents, 0);
     assert!(removed.bytes >= 300_000, "{removed:?}");
-    assert_eq!(account.gc(grace).await.unwrap().chunks, 0);
+    assert_eq!(account.gc(GRACE).await.unwrap().chunks, 0);
     tree.commit(remove("/off/a", Remove::File)).await;
     for _ in 0..3 {
-        tree.clock.advance(grace);
-        account.gc(grace).await.unwrap();
+        tree.clock.advance(GRACE);
+        account.gc(GRACE).await.unwrap();
     }
     assert!(account.usage(&p("/")).await.unwrap().history < 50_000, "its content is gone");
     assert_eq!(commits(&history(tree.fs(), "/off/a").await.unwrap()), [5, 4, 3, 2, 1]);
-    check(&tree).await;
+    tree.assert_sound().await;
 }

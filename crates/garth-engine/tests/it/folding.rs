@@ -1,7 +1,6 @@
 //! Removal of the past by retention: what stays readable is whole, and what holds it back.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -9,9 +8,8 @@ use garth_engine::engine::sqlite::SqliteFs;
 use garth_engine::fs::store::Hold;
 use garth_engine::model::{
     Author, Batch, ByteRange, Entry, Idempotency, MAX_PAGE, Moment, NamesPage, Op, Remove, Seq, SetAttrs,
-    Timestamp, WalkPage,
+    WalkPage,
 };
-use garth_engine::rule::retention::Retention;
 use garth_engine::runtime::failpoint::{Failure, POINTS};
 use garth_engine::view::overlay::{LowerLayer, StoredOverlay};
 use garth_engine::{AccountStore, Env, FileSystem};
@@ -19,17 +17,7 @@ use garth_testkit::tools::{
     append, at, copy, link, mkdir_all, p, patch, remove, rename, set, symlink, truncate, write,
 };
 
-use super::retention::account;
-
-const GRACE: Duration = Duration::from_secs(600);
-
-fn open(folder: &tempfile::TempDir, env: Env) -> Arc<SqliteFs> {
-    SqliteFs::open(folder.path(), env, garth_engine::rule::sample::registry()).unwrap()
-}
-
-fn keeping(commits: u64) -> Retention {
-    Retention { commits: Some(commits), ..Retention::default() }
-}
+use super::retained_trees::{Account, GRACE, account, keeping_commits};
 
 /// Returns the commits of a history with every kind of change, by two authors in turn.
 fn history() -> Vec<Vec<Op>> {
@@ -50,10 +38,10 @@ fn history() -> Vec<Vec<Op>> {
     commits
 }
 
-async fn commit_all(fs: &SqliteFs) {
+async fn commit_all(account: &Account) {
     for (n, ops) in history().into_iter().enumerate() {
         let author = Author::agent(if n % 2 == 0 { "scout" } else { "clerk" });
-        fs.commit(Batch { author, ..Batch::new(ops) }.visible()).await.unwrap();
+        account.commit(Batch { author, ..Batch::new(ops) }.visible()).await;
     }
 }
 
@@ -87,66 +75,62 @@ async fn state(fs: &SqliteFs, seq: u64) -> Shown {
     shown(&*fs.as_of(&Moment::Seq(Seq(seq))).await.unwrap()).await
 }
 
-async fn sound(fs: &SqliteFs) {
-    assert_eq!(fs.fsck().await.unwrap().findings, []);
-}
-
 #[tokio::test]
 async fn states_from_the_oldest_on_stay_whole() {
     let head = history().len() as u64;
     for oldest in 1..=head {
-        let folder = tempfile::tempdir().unwrap();
-        let fs = open(&folder, Env::system());
-        commit_all(&fs).await;
+        let account = Account::new();
+        let fs = &*account.fs;
+        commit_all(&account).await;
         // Merged before, so that the comparison is of the removal alone.
-        fs.gc(Duration::ZERO).await.unwrap();
+        account.collect_at_once().await;
         let mut before = Vec::new();
         for seq in oldest..=head {
-            before.push(state(&fs, seq).await);
+            before.push(state(fs, seq).await);
         }
-        fs.set_retention(keeping(head - oldest)).await.unwrap();
-        let collected = fs.gc(Duration::ZERO).await.unwrap();
+        fs.set_retention(keeping_commits(head - oldest)).await.unwrap();
+        let collected = account.collect_at_once().await;
         assert_eq!((collected.folded, collected.oldest), (oldest, oldest));
-        sound(&fs).await;
+        account.assert_sound().await;
         // The second run removes the nodes that lost their last name.
-        assert_eq!(fs.gc(Duration::ZERO).await.unwrap().folded, 0);
-        sound(&fs).await;
+        assert_eq!(account.collect_at_once().await.folded, 0);
+        account.assert_sound().await;
         for (seq, before) in (oldest..=head).zip(before) {
-            assert_eq!(state(&fs, seq).await, before, "state {seq} from {oldest} on");
+            assert_eq!(state(fs, seq).await, before, "state {seq} from {oldest} on");
         }
-        assert_eq!(shown(&*fs).await, state(&fs, head).await);
+        assert_eq!(shown(fs).await, state(fs, head).await);
     }
 }
 
 #[tokio::test]
 async fn account_is_folded_again_and_again() {
-    let folder = tempfile::tempdir().unwrap();
-    let fs = open(&folder, Env::system());
-    fs.set_retention(keeping(3)).await.unwrap();
+    let account = Account::new();
+    let fs = &*account.fs;
+    fs.set_retention(keeping_commits(3)).await.unwrap();
     let mut folded = 0;
     for (n, ops) in history().into_iter().chain(history().into_iter().skip(10)).enumerate() {
-        fs.commit(Batch::new(ops)).await.unwrap();
+        account.commit(Batch::new(ops)).await;
         let head = n as u64 + 1;
-        let before = state(&fs, head.saturating_sub(3).max(1)).await;
-        folded += fs.gc(Duration::ZERO).await.unwrap().folded;
+        let before = state(fs, head.saturating_sub(3).max(1)).await;
+        folded += account.collect_at_once().await.folded;
         assert_eq!(folded, head.saturating_sub(3));
-        assert_eq!(state(&fs, head.saturating_sub(3).max(1)).await, before, "after commit {head}");
-        sound(&fs).await;
+        assert_eq!(state(fs, head.saturating_sub(3).max(1)).await, before, "after commit {head}");
+        account.assert_sound().await;
     }
 }
 
 #[tokio::test]
 async fn removed_past_leaves_no_rows() {
-    let folder = tempfile::tempdir().unwrap();
-    let fs = open(&folder, Env::system());
-    commit_all(&fs).await;
-    fs.commit(Batch::new(["/moved", "/copied"].map(|path| remove(path, Remove::Tree)))).await.unwrap();
-    fs.set_retention(keeping(0)).await.unwrap();
+    let account = Account::new();
+    let fs = &*account.fs;
+    commit_all(&account).await;
+    account.commit(Batch::new(["/moved", "/copied"].map(|path| remove(path, Remove::Tree)))).await;
+    fs.set_retention(keeping_commits(0)).await.unwrap();
     for _ in 0..2 {
-        fs.gc(Duration::ZERO).await.unwrap();
+        account.collect_at_once().await;
     }
-    sound(&fs).await;
-    let conn = rusqlite::Connection::open(folder.path().join("tree.db")).unwrap();
+    account.assert_sound().await;
+    let conn = account.database();
     let count = |sql: &str| conn.query_row(sql, [], |row| row.get::<_, u64>(0)).unwrap();
     for table in ["name_past", "dir_time_past", "fold", "fold_node", "replaced", "unnamed"] {
         assert_eq!(count(&format!("SELECT count(*) FROM {table}")), 0, "{table}");
@@ -171,7 +155,7 @@ async fn snapshot_and_overlay_keep_their_states() {
     for n in 4..9 {
         fs.commit(Batch::new([write("/f", format!("{n}"))])).await.unwrap();
     }
-    fs.set_retention(keeping(1)).await.unwrap();
+    fs.set_retention(keeping_commits(1)).await.unwrap();
     let held = fs.retention().await.unwrap().held_by;
     assert_eq!(held, Some(Hold::Fork { id: "o".to_owned() }));
     assert_eq!(fs.gc(Duration::ZERO).await.unwrap().oldest, 3);
@@ -192,11 +176,10 @@ async fn snapshot_and_overlay_keep_their_states() {
 
 #[tokio::test]
 async fn rows_go_after_the_grace_period() {
-    let folder = tempfile::tempdir().unwrap();
-    let (env, clock) = Env::manual(Timestamp(1_700_000_000_000_000_000));
-    let fs = open(&folder, env);
-    commit_all(&fs).await;
-    fs.set_retention(keeping(15)).await.unwrap();
+    let account = Account::new();
+    let fs = &*account.fs;
+    commit_all(&account).await;
+    fs.set_retention(keeping_commits(15)).await.unwrap();
     let would = fs.gc_dry_run(GRACE).await.unwrap();
     assert_eq!((would.folded, would.oldest), (5, 5));
     let announced = fs.gc(GRACE).await.unwrap();
@@ -204,64 +187,63 @@ async fn rows_go_after_the_grace_period() {
     let state = fs.retention().await.unwrap();
     assert_eq!((state.oldest, state.folded), (Seq(5), Seq(0)));
     // A later announcement does not delay the first one.
-    fs.commit(Batch::new([write("/one-more", "x")])).await.unwrap();
-    clock.advance(GRACE / 2);
+    account.commit(write("/one-more", "x")).await;
+    account.clock.advance(GRACE / 2);
     assert_eq!(fs.gc(GRACE).await.unwrap().oldest, 6);
-    clock.advance(GRACE / 2);
+    account.clock.advance(GRACE / 2);
     assert_eq!(fs.gc(GRACE).await.unwrap().folded, 5);
-    clock.advance(GRACE / 2);
+    account.clock.advance(GRACE / 2);
     assert_eq!(fs.gc(GRACE).await.unwrap().folded, 1);
-    sound(&fs).await;
+    account.assert_sound().await;
 }
 
 #[tokio::test]
 async fn answers_to_retries_outlive_their_commits() {
-    let folder = tempfile::tempdir().unwrap();
-    let (env, clock) = Env::manual(Timestamp(1_700_000_000_000_000_000));
-    let fs = open(&folder, env.clone());
-    let record = Idempotency::new("k".to_owned(), [1; 32], env.now().plus_seconds(3600));
+    let account = Account::new();
+    let fs = &*account.fs;
+    let record = Idempotency::new("k".to_owned(), [1; 32], account.env.now().plus_seconds(3600));
     let batch = Batch { idempotency: Some(record), ..Batch::new([write("/f", "0")]) };
     let first = fs.commit(batch.clone()).await.unwrap();
     for n in 1..9 {
         fs.commit(Batch::new([write("/f", format!("{n}"))])).await.unwrap();
     }
-    fs.set_retention(keeping(0)).await.unwrap();
-    assert_eq!(fs.gc(Duration::ZERO).await.unwrap().folded, 9);
+    fs.set_retention(keeping_commits(0)).await.unwrap();
+    assert_eq!(account.collect_at_once().await.folded, 9);
     assert_eq!(fs.commit(batch).await.unwrap().seq, first.seq);
-    sound(&fs).await;
-    clock.advance(Duration::from_secs(7200));
-    fs.gc(Duration::ZERO).await.unwrap();
-    let conn = rusqlite::Connection::open(folder.path().join("tree.db")).unwrap();
+    account.assert_sound().await;
+    account.clock.advance(Duration::from_secs(7200));
+    account.collect_at_once().await;
+    let conn = account.database();
     let logged: u64 = conn.query_row("SELECT count(*) FROM log", [], |row| row.get(0)).unwrap();
     assert_eq!(logged, 1, "only the last commit is left");
-    sound(&fs).await;
+    account.assert_sound().await;
 }
 
 #[tokio::test]
 async fn interrupted_removal_goes_on() {
     for point in POINTS.into_iter().filter(|point| point.starts_with("fold-")) {
         for after in 0..2 {
-            let folder = tempfile::tempdir().unwrap();
-            let fs = open(&folder, Env::system());
-            commit_all(&fs).await;
-            fs.gc(Duration::ZERO).await.unwrap();
-            let before = state(&fs, 13).await;
-            fs.set_retention(keeping(8)).await.unwrap();
+            let account = Account::new();
+            let fs = &*account.fs;
+            commit_all(&account).await;
+            account.collect_at_once().await;
+            let before = state(fs, 13).await;
+            fs.set_retention(keeping_commits(8)).await.unwrap();
             fs.runtime().failpoints().arm(point, Failure::Io, after);
             // Some points are passed once.
             let failed = fs.gc(Duration::ZERO).await.is_err();
             assert_eq!(failed, !fs.runtime().failpoints().disarm(), "{point}");
             assert!(failed || after > 0, "{point} is never passed");
-            sound(&fs).await;
-            drop(fs);
-            let fs = open(&folder, Env::system());
-            fs.commit(Batch::new([write("/after", "x")])).await.unwrap();
+            account.assert_sound().await;
+            let account = account.reopened();
+            let fs = &*account.fs;
+            account.commit(write("/after", "x")).await;
             for _ in 0..2 {
-                fs.gc(Duration::ZERO).await.unwrap();
+                account.collect_at_once().await;
             }
-            sound(&fs).await;
+            account.assert_sound().await;
             assert_eq!(fs.retention().await.unwrap().folded, Seq(13), "{point}");
-            assert_eq!(state(&fs, 13).await, before, "{point}");
+            assert_eq!(state(fs, 13).await, before, "{point}");
         }
     }
 }

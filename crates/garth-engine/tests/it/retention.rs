@@ -1,102 +1,23 @@
 //! Readers of a past that is no longer stored, in both engines: what is left is whole, and the rest fails
 //! with `Gone`.
 
-use std::ops::RangeInclusive;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::executor::block_on;
-use garth_engine::engine::memory::MemoryFs;
-use garth_engine::env::ManualClock;
 use garth_engine::model::{
     At, Author, Batch, Blame, ByteRange, ChangesQuery, CommitId, Confinement, HistoryPage, Idempotency, Ino,
-    MAX_PAGE, Moment, Op, Owner, Page, Seq, SessionOf, SnapshotsPage, Timestamp, Version, VersionId, Within,
+    MAX_PAGE, Moment, Op, Owner, Page, Seq, SessionOf, SnapshotsPage, Timestamp, VersionId, Within,
 };
 use garth_engine::rule::retention::Retention;
-use garth_engine::rule::sample::registry;
 use garth_engine::view::{Mount, Overlay, Scope};
+<<<<<<< HEAD
 use garth_engine::{AccountStore, DataDir, Env, Error, ErrorKind, FileSystem, FileSystemExt as _};
+=======
+use garth_engine::{Error, ErrorKind, FileSystem};
+>>>>>>> 1f157519 (Share trees whose past ends between integration tests)
 use garth_testkit::tools::{append, at, mkdir_all, p, write};
-use tempfile::TempDir;
 
-const START: Timestamp = Timestamp(1_767_225_600_000_000_000);
-
-pub(crate) enum Engine {
-    Memory(Arc<MemoryFs>),
-    Sqlite(Arc<dyn AccountStore>),
-}
-
-/// Returns the account of a new data folder, which collects only when a test says so.
-pub(crate) fn account(folder: &Path, env: Env) -> Arc<dyn AccountStore> {
-    let data = DataDir::builder(registry()).env(env).collecting(false).open(folder).unwrap();
-    block_on(data.create_account("a")).unwrap();
-    block_on(data.account("a")).unwrap()
-}
-
-/// A tree with one commit a second.
-pub(crate) struct Tree {
-    pub(crate) engine: Engine,
-    pub(crate) clock: ManualClock,
-    _folder: Option<TempDir>,
-}
-
-impl Tree {
-    /// Returns a tree of each engine.
-    pub(crate) fn both() -> [Self; 2] {
-        let [(one, clock), (other, beside)] = [Env::manual(START), Env::manual(START)];
-        let folder = tempfile::tempdir().unwrap();
-        let memory = Arc::new(MemoryFs::new(one, registry()));
-        let sqlite = account(folder.path(), other);
-        [
-            Self { engine: Engine::Memory(memory), clock, _folder: None },
-            Self { engine: Engine::Sqlite(sqlite), clock: beside, _folder: Some(folder) },
-        ]
-    }
-
-    pub(crate) fn fs(&self) -> &dyn FileSystem {
-        match &self.engine {
-            Engine::Memory(fs) => &**fs,
-            Engine::Sqlite(fs) => &**fs,
-        }
-    }
-
-    pub(crate) async fn commit(&self, batch: impl Into<Batch>) -> Seq {
-        self.clock.advance(Duration::from_secs(1));
-        self.fs().commit(batch.into()).await.unwrap().seq
-    }
-
-    /// Writes a file in each of these commits, their numbers.
-    async fn fill(&self, path: &str, commits: RangeInclusive<u64>) {
-        for number in commits {
-            assert_eq!(self.commit(write(path, number.to_string())).await, Seq(number));
-        }
-    }
-
-    /// Ends the past as a retention says. Returns the first readable commit.
-    pub(crate) async fn retain(&self, retention: Retention) -> Seq {
-        match &self.engine {
-            Engine::Memory(fs) => {
-                fs.set_retention(retention).unwrap();
-                fs.collect_now();
-                fs.retention().oldest
-            }
-            Engine::Sqlite(fs) => {
-                fs.set_retention(retention).await.unwrap();
-                fs.gc(Duration::ZERO).await.unwrap();
-                fs.retention().await.unwrap().oldest
-            }
-        }
-    }
-
-    /// Ends the past before the last `commits` commits. Returns the first readable commit.
-    async fn keep(&self, commits: u64) -> Seq {
-        let head = self.fs().head().await.unwrap().seq;
-        let oldest = self.retain(Retention { commits: Some(commits), ..Retention::default() }).await;
-        assert_eq!(oldest, Seq(head.0 - commits));
-        oldest
-    }
-}
+use super::retained_trees::{Engine, START, Tree, commits, history, keeping_commits, past, text};
 
 fn time_of(commit: u64) -> Timestamp {
     Timestamp(START.0 + commit as i64 * 1_000_000_000)
@@ -107,20 +28,6 @@ fn assert_gone<T>(answer: Result<T, Error>, oldest: Seq) {
     let error = answer.err().unwrap();
     assert_eq!(error.kind(), ErrorKind::Gone, "{error}");
     assert!(error.message().contains(&format!("ask for {oldest} or later")), "{error}");
-}
-
-pub(crate) async fn text(fs: &dyn FileSystem, path: &str) -> String {
-    String::from_utf8(fs.read(&at(path), ByteRange::ALL).await.unwrap().to_vec()).unwrap()
-}
-
-pub(crate) async fn past(fs: &dyn FileSystem, seq: u64) -> Result<Arc<dyn FileSystem>, Error> {
-    fs.as_of(&Moment::Seq(Seq(seq))).await
-}
-
-pub(crate) async fn history(fs: &dyn FileSystem, path: &str) -> Result<Vec<Version>, Error> {
-    let found = fs.history(&at(path), &HistoryPage::default()).await?;
-    assert!(!found.more);
-    Ok(found.items)
 }
 
 /// Returns the commits of the versions of a path, read in pages of one.
@@ -134,10 +41,6 @@ async fn paged(fs: &dyn FileSystem, path: &str) -> Vec<u64> {
         }
         page = page.before(listing.items[0].id);
     }
-}
-
-pub(crate) fn commits(versions: &[Version]) -> Vec<u64> {
-    versions.iter().map(|version| version.id.seq.0).collect()
 }
 
 async fn blame(fs: &dyn FileSystem, path: &str) -> Blame {
@@ -206,7 +109,7 @@ async fn snapshot_holds_its_state() {
         tree.fill("/a", 1..=4).await;
         tree.commit(Op::snapshot("kept")).await;
         tree.fill("/a", 6..=10).await;
-        let few = Retention { commits: Some(1), ..Retention::default() };
+        let few = keeping_commits(1);
         assert_eq!(tree.retain(few.clone()).await, Seq(5));
         let (fs, kept) = (tree.fs(), Moment::Snapshot("kept".to_owned()));
         let then = fs.as_of(&kept).await.unwrap();

@@ -1,53 +1,45 @@
 //! The limit on the stored bytes of an account, from the first refusal to the recovery.
 
-use std::time::Duration;
-
-use futures::executor::block_on;
-use garth_engine::engine::sqlite::SqliteFs;
-use garth_engine::model::{Batch, ByteRange, Op};
+use garth_engine::model::{ByteRange, Op};
 use garth_engine::rule::retention::Retention;
-use garth_engine::rule::sample;
-use garth_engine::{AccountStore, Env, ErrorKind, FileSystem, TreePath};
+use garth_engine::{AccountStore, ErrorKind, FileSystem, TreePath};
+use garth_testkit::tools::{at, write};
 
-fn path(text: &str) -> TreePath {
-    TreePath::parse(text).unwrap()
-}
+use super::retained_trees::{Account, keeping_commits};
 
 /// Returns a write of content that no index reads and that no other file has.
-fn write(n: u8) -> Batch {
+fn write_large(n: u8) -> Op {
     let content: Vec<u8> = std::iter::repeat_n([0, n, n.wrapping_mul(7)], 33_000).flatten().collect();
-    Batch::new([Op::write(path(&format!("/{n}")), content)])
+    write(&format!("/{n}"), content)
 }
 
-#[test]
-fn full_account_removes_collects_and_recovers() {
-    let folder = tempfile::tempdir().unwrap();
-    let fs = SqliteFs::open(folder.path(), Env::system(), sample::registry()).unwrap();
-    let collect = || block_on(fs.gc(Duration::ZERO)).unwrap();
+#[tokio::test]
+async fn full_account_removes_collects_and_recovers() {
+    let account = Account::new();
+    let fs = &*account.fs;
     for n in 0..10 {
-        block_on(fs.commit(write(n))).unwrap();
+        account.commit(write_large(n)).await;
     }
-    let stored = block_on(fs.usage(&TreePath::root())).unwrap().stored() + 50_000;
-    block_on(fs.set_retention(Retention { stored: Some(stored), ..Retention::default() })).unwrap();
-    let refused = || block_on(fs.commit(write(100))).unwrap_err();
-    assert_eq!(refused().kind(), ErrorKind::QuotaExceeded);
+    let stored = fs.usage(&TreePath::root()).await.unwrap().stored() + 50_000;
+    fs.set_retention(Retention { stored: Some(stored), ..Retention::default() }).await.unwrap();
+    let refused = async || fs.commit(write_large(100).into()).await.unwrap_err();
+    assert_eq!(refused().await.kind(), ErrorKind::QuotaExceeded);
     for n in 0..9 {
-        block_on(fs.commit(Batch::new([Op::remove(path(&format!("/{n}")))]))).unwrap();
+        account.commit(Op::remove(at(&format!("/{n}")))).await;
     }
-    collect();
-    assert_eq!(refused().kind(), ErrorKind::QuotaExceeded, "history still has the content");
-    let keep_little = Retention { commits: Some(0), stored: Some(stored), ..Retention::default() };
-    block_on(fs.set_retention(keep_little)).unwrap();
+    account.collect_at_once().await;
+    assert_eq!(refused().await.kind(), ErrorKind::QuotaExceeded, "history still has the content");
+    fs.set_retention(Retention { stored: Some(stored), ..keeping_commits(0) }).await.unwrap();
     // One run announces, the next ones remove what the one before has marked.
     for _ in 0..3 {
-        collect();
+        account.collect_at_once().await;
     }
     for n in 100..105 {
-        block_on(fs.commit(write(n))).unwrap();
+        account.commit(write_large(n)).await;
     }
-    let kept = block_on(fs.read(&path("/9").into(), ByteRange { offset: 0, length: 3 })).unwrap();
+    let kept = fs.read(&at("/9"), ByteRange { offset: 0, length: 3 }).await.unwrap();
     assert_eq!(&kept[..], [0, 9, 63]);
-    let usage = block_on(fs.usage(&TreePath::root())).unwrap();
+    let usage = fs.usage(&TreePath::root()).await.unwrap();
     assert!(usage.stored() <= stored && usage.history < 50_000, "{usage:?}");
-    assert_eq!(block_on(fs.fsck()).unwrap().findings, []);
+    account.assert_sound().await;
 }

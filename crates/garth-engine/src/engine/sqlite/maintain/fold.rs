@@ -434,13 +434,15 @@ mod tests {
     use crate::model::{ByteRange, Moment, Op, Seq};
     use crate::runtime::failpoint::Failure;
 
-    /// Returns an account of 20 commits, which keeps the last `commits`.
+    /// Returns an account of 20 commits, one a second, which keeps the last `commits`.
     fn account(commits: u64) -> SampleAccount {
         let account = SampleAccount::new();
         for n in 0..10 {
             let write = Op::write(at(&format!("/d/{n}/f")), format!("{n}")).with_parents();
+            account.clock.advance(Duration::from_secs(1));
             account.commit([write, Op::write(at("/f"), format!("{n}"))]);
             let change = if n % 3 == 0 { Op::remove_tree(at("/d")) } else { Op::append(at("/f"), "more") };
+            account.clock.advance(Duration::from_secs(1));
             account.commit([change]);
         }
         account.retain(keeping_commits(commits));
