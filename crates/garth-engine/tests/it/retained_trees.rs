@@ -39,7 +39,7 @@ pub(crate) fn keeping_content(classes: &[(&str, u64)]) -> Retention {
     Retention { content: classes.iter().map(limit).collect(), ..Retention::default() }
 }
 
-/// An account of its own, with one commit a second.
+/// Account of its own, with one commit a second.
 pub(crate) struct Account {
     pub(crate) fs: Arc<SqliteFs>,
     pub(crate) clock: ManualClock,
