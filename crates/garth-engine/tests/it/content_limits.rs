@@ -181,7 +181,7 @@ async fn gone_content_has_the_path_of_the_view() {
             tree.commit(write("/top/off/a", n.to_string()).with_parents()).await;
         }
         tree.commit(mkdir_all("/upper")).await;
-        tree.retain(keeping(&[("/top/off/*", 0)])).await;
+        tree.retain(keeping_content(&[("/top/off/*", 0)])).await;
         let (fs, owner) = (tree.fs(), Owner::new("tree").unwrap());
         let scope = Scope::open(fs, &p("/top")).await.unwrap();
         let mount = Mount::builder(fs, &p("/top"), owner).open().await.unwrap();
