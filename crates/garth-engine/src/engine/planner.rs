@@ -27,6 +27,7 @@ pub mod fetched;
 mod judged;
 mod lookup;
 mod names;
+mod node_change;
 mod prefetch;
 mod quota;
 mod rounds;
@@ -37,15 +38,18 @@ mod subtrees;
 mod tests;
 mod totals;
 
+use std::collections::BTreeMap;
+
 use sha2::{Digest, Sha256};
 
 pub use content::{MAX_EXTENT, sum_of};
 pub use delta::{Delta, ExtentChange, NameChange};
 pub use judged::judge_state;
+pub use node_change::{EndedTimes, NodeWrite, node_write};
 pub use rounds::{Fetch, MAX_ROUNDS, plan_with};
 pub use rows::{
-    Chunk, DEDUP_FROM, ExtentRow, HeadRow, IdempotencyRow, JudgedRow, LogChange, NameRow, NodeRow, RowKey,
-    Rows, SHORT_SUM, Staged, StagedRow, Stored, Tally,
+    Chunk, DEDUP_FROM, ExtentRow, HeadRow, IdempotencyRow, JudgedRow, LogChange, NameRow, NewestNode,
+    NodeRow, RowKey, Rows, SHORT_SUM, Staged, StagedRow, Stored, Tally,
 };
 pub use subtrees::{Key, Region, Subtrees};
 
@@ -107,6 +111,7 @@ pub fn plan<R: Rows>(rows: &R, head: HeadRow, now: Timestamp, batch: &Batch) -> 
     counted.and(judged)?;
     // Last: quotas and rules compare with the names before the batch, of which `finish` drops some.
     planner.delta.finish(planner.first_ino, planner.seq);
+    planner.delta.writes = planner.node_writes()?;
     let (next_ino, next_chunk) = (planner.next_ino, planner.next_chunk);
     let head = HeadRow { seq: planner.seq, time, next_ino, next_chunk, ..head };
     // The database sets `durable` once it has written the commit.
@@ -197,6 +202,20 @@ impl<'a, R: Rows> Planner<'a, R> {
             Op::DropSnapshot { name } => self.drop_snapshot(name),
             Op::Misused { reason } => Err(Error::invalid(reason)),
         }
+    }
+
+    /// Returns how to store the new versions of nodes.
+    fn node_writes(&self) -> Result<BTreeMap<u64, NodeWrite>> {
+        let mut writes = BTreeMap::new();
+        for (ino, node) in &self.delta.nodes {
+            // Takes no round: an operation has read the version that it changed.
+            let before = match node.kind {
+                Kind::Directory if *ino < self.first_ino => self.rows.newest_node(*ino)?,
+                _ => None,
+            };
+            writes.insert(*ino, node_write(before.as_ref(), node));
+        }
+        Ok(writes)
     }
 
     fn check(&mut self, at: &At, that: &Precondition) -> Result<Outcome> {

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use super::node_change::NodeWrite;
 use super::rows::{Chunk, ExtentRow, JudgedRow, LogChange, NameRow, NodeRow, Staged};
 use super::subtrees::{Key, Subtrees};
 use crate::model::quota::Usage;
@@ -41,6 +42,8 @@ pub struct Delta {
     given: HashMap<u64, BTreeSet<Key>>,
     /// New versions of nodes, by inode.
     pub nodes: BTreeMap<u64, NodeRow>,
+    /// Row changes that store these versions, by inode. Known once the batch is planned.
+    pub writes: BTreeMap<u64, NodeWrite>,
     /// Attributes of the new versions whose attributes changed, by inode.
     pub attributes: BTreeMap<u64, Attributes>,
     /// Changes to extents, by the inode of their file.
@@ -174,6 +177,11 @@ impl Delta {
         }
         by.retain(|_, by| *by != 0);
         by
+    }
+
+    /// Returns the new versions of nodes, each with the row changes that store it.
+    pub fn node_writes(&self) -> impl Iterator<Item = (&NodeRow, &NodeWrite)> {
+        self.nodes.iter().filter_map(|(ino, node)| Some((node, self.writes.get(ino)?)))
     }
 
     /// Drops what this batch both created and removed. `first` is the first inode that it could assign.

@@ -13,7 +13,8 @@ use futures::FutureExt;
 
 use super::prefetch::FIRST_NAMES;
 use super::rows::{
-    ExtentRow, HeadRow, IdempotencyRow, JudgedRow, NameRow, NodeRow, RowKey, Rows, StagedRow, Stored, Tally,
+    ExtentRow, HeadRow, IdempotencyRow, JudgedRow, NameRow, NewestNode, NodeRow, RowKey, Rows, StagedRow,
+    Stored, Tally,
 };
 use super::subtrees::{Key, Region};
 use super::{Fetch, Planned, plan_with};
@@ -179,8 +180,8 @@ impl<R: Rows> Rows for FetchedRows<'_, R> {
         self.get(RowKey::NamesOf(ino, within.clone(), limit), |store| store.names_of(ino, within, limit))
     }
 
-    fn node(&self, ino: u64) -> Result<Option<NodeRow>> {
-        self.get(RowKey::Node(ino), |store| store.node(ino))
+    fn newest_node(&self, ino: u64) -> Result<Option<NewestNode>> {
+        self.get(RowKey::Node(ino), |store| store.newest_node(ino))
     }
 
     fn attributes(&self, ino: u64, seq: u64) -> Result<Attributes> {

@@ -127,6 +127,15 @@ impl NodeRow {
     }
 }
 
+/// Newest version of a node, as a database has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewestNode {
+    /// Version.
+    pub row: NodeRow,
+    /// True if the version has no row of its own: it is a directory, and only its times are stored.
+    pub has_times: bool,
+}
+
 /// Range of the bytes of a file: `len` bytes of a chunk, from `skip` on, at offset `off` of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExtentRow {
@@ -267,7 +276,7 @@ pub enum RowKey {
     ExpiredIn(Region, i64),
     /// [`Rows::names_of`]: inode, subtrees and limit.
     NamesOf(u64, Within, usize),
-    /// [`Rows::node`].
+    /// [`Rows::newest_node`].
     Node(u64),
     /// [`Rows::is_open`].
     IsOpen(u64),
@@ -344,7 +353,11 @@ pub trait Rows {
     /// proportion to the result.
     fn names_of(&self, ino: u64, within: &Within, limit: usize) -> Result<Vec<(String, String)>>;
     /// Returns the newest version of a node.
-    fn node(&self, ino: u64) -> Result<Option<NodeRow>>;
+    fn newest_node(&self, ino: u64) -> Result<Option<NewestNode>>;
+    /// Returns the row of the newest version of a node.
+    fn node(&self, ino: u64) -> Result<Option<NodeRow>> {
+        Ok(self.newest_node(ino)?.map(|node| node.row))
+    }
     /// Returns the attributes that a node got in commit `seq`.
     fn attributes(&self, ino: u64, seq: u64) -> Result<Attributes>;
     /// Returns the live extents that overlap `from..to`, by offset.

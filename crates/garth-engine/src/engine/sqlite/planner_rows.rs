@@ -8,7 +8,8 @@ use bytes::Bytes;
 use rusqlite::Connection;
 
 use crate::engine::planner::{
-    ExtentRow, IdempotencyRow, JudgedRow, NameRow, NodeRow, Region, Rows, StagedRow, Stored, Tally,
+    ExtentRow, IdempotencyRow, JudgedRow, NameRow, NewestNode, NodeRow, Region, Rows, StagedRow, Stored,
+    Tally,
 };
 use crate::engine::sqlite::chunk_store::Packs;
 use crate::engine::sqlite::confinement::Reach;
@@ -72,9 +73,9 @@ impl Rows for PlannerRows<'_> {
         described(names_of_node::in_span(self.conn, ino, CommitSpan::NOW, within, limit))
     }
 
-    fn node(&self, ino: u64) -> Result<Option<NodeRow>> {
+    fn newest_node(&self, ino: u64) -> Result<Option<NewestNode>> {
         // The inode comes from the caller, and SQLite stores no larger integer.
-        described(self.row_cache.node(ino, || nodes::version(self.conn, ino.min(MAX), MAX)))
+        described(self.row_cache.node(ino, || nodes::newest(self.conn, ino.min(MAX))))
     }
 
     fn attributes(&self, ino: u64, seq: u64) -> Result<Attributes> {

@@ -41,6 +41,35 @@ fn directory_rename_changes_names_and_no_nodes_below() {
 }
 
 #[test]
+fn change_of_times_alone_adds_no_row() {
+    let mut store = nested();
+    let ino = store.node_of("/d").ino;
+    let mut write = |op| store.run([op]).delta.writes[&ino];
+    let ended = |since, till, time| Some(EndedTimes { since, till, time });
+    // The last row of `/d` is of the second commit, which created `sub`. Commit `n` has the time `10 n`.
+    assert_eq!(write(Op::write(at("/d/x"), "x")), NodeWrite::Times { ended: ended(2, 4, 20) });
+    assert_eq!(write(Op::write(at("/d/y"), "y")), NodeWrite::Times { ended: ended(4, 5, 40) });
+    let row = |ended, drops_times| NodeWrite::Row { ended, drops_times, replaced: true };
+    let mut set = |mode| write(Op::set_attrs(at("/d"), SetAttrs::new().mode(mode)));
+    assert_eq!(set(0o700), row(ended(5, 6, 50), true), "the times get a row");
+    assert_eq!(set(0o711), row(None, false), "both versions have a row");
+    assert_eq!(write(Op::write(at("/d/z"), "z")), NodeWrite::Times { ended: ended(7, 8, 50) });
+}
+
+#[test]
+fn loss_of_the_last_name_is_recorded() {
+    let mut store = Store::new();
+    let row = |replaced| NodeWrite::Row { ended: None, drops_times: false, replaced };
+    let writes = store.run([Op::write(at("/f"), "f")]).delta.writes;
+    let (root, ino) = (Ino::ROOT.0, store.node_of("/f").ino);
+    assert_eq!((writes[&root], writes[&ino]), (NodeWrite::Times { ended: None }, row(false)));
+    let mut write = |op| store.run([op]).delta.writes[&ino];
+    assert_eq!(write(Op::link(at("/f"), at("/g"))), row(false));
+    assert_eq!(write(Op::remove(at("/f"))), row(false));
+    assert_eq!(write(Op::remove(at("/g"))), row(true));
+}
+
+#[test]
 fn exchange_swaps_two_names_and_their_subtrees() {
     let mut store = nested();
     store.run([Op::write(at("/f"), "f")]);

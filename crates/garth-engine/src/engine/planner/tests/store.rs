@@ -28,8 +28,8 @@ fn described(planned: &Result<Planned>) -> String {
         Ok(Planned::Replay(commit)) => format!("again {commit:#?}"),
         Ok(Planned::Apply { delta, head, commit }) => {
             let Delta { names, nodes, attributes, extents, chunks, expiry, .. } = &**delta;
-            let Delta { snapshots, staged, index, log, unnamed, quotas, .. } = &**delta;
-            let rows = (names, nodes, attributes, extents, chunks.keys(), expiry);
+            let Delta { snapshots, staged, index, log, unnamed, quotas, writes, .. } = &**delta;
+            let rows = (names, nodes, writes, attributes, extents, chunks.keys(), expiry);
             format!(
                 "{rows:?} {snapshots:?} {staged:?} {index:?} {log:?} {unnamed:?} {quotas:?} {head:?} {commit:?}"
             )
@@ -44,6 +44,8 @@ pub(super) struct Store {
     names: BTreeMap<Key, Vec<Spanned<NameRow>>>,
     judged: BTreeMap<(u64, Digest), JudgedRow>,
     nodes: BTreeMap<u64, BTreeMap<u64, NodeRow>>,
+    /// Directories of whose newest versions only the times are stored.
+    with_times: BTreeSet<u64>,
     attributes: BTreeMap<(u64, u64), Attributes>,
     extents: BTreeMap<u64, Vec<Spanned<ExtentRow>>>,
     pub(super) chunks: BTreeMap<u64, Chunk>,
@@ -99,6 +101,7 @@ impl Store {
             names: BTreeMap::new(),
             judged: BTreeMap::new(),
             nodes: BTreeMap::from([(root.ino, BTreeMap::from([(0, root)]))]),
+            with_times: BTreeSet::new(),
             attributes: BTreeMap::new(),
             extents: BTreeMap::new(),
             chunks: BTreeMap::new(),
@@ -199,6 +202,7 @@ impl Store {
             let mut node = self.node(ino).unwrap().expect("a node that loses names is there");
             node.lose_names(names, (head.seq, head.time));
             self.nodes.entry(ino).or_default().insert(node.seq, node);
+            self.with_times.remove(&ino);
         }
     }
 
@@ -218,6 +222,15 @@ impl Store {
         for (ino, node) in &delta.nodes {
             assert_eq!(node.seq, head.seq, "the commit of a new version");
             self.nodes.entry(*ino).or_default().insert(node.seq, node.clone());
+        }
+        assert!(delta.writes.keys().eq(delta.nodes.keys()), "each new version is stored");
+        for (node, write) in delta.node_writes() {
+            match write {
+                NodeWrite::Times { .. } => drop(self.with_times.insert(node.ino)),
+                NodeWrite::Row { drops_times, .. } => {
+                    assert_eq!(*drops_times, self.with_times.remove(&node.ino), "times that a row replaces");
+                }
+            }
         }
         for (ino, attributes) in &delta.attributes {
             self.attributes.insert((*ino, head.seq), attributes.clone());
@@ -394,9 +407,10 @@ impl Rows for Store {
         self.gives(self.names_of_at(ino, NOW, within)?.into_iter().take(limit).collect())
     }
 
-    fn node(&self, ino: u64) -> Result<Option<NodeRow>> {
+    fn newest_node(&self, ino: u64) -> Result<Option<NewestNode>> {
         self.asked.fetch_add(1, Relaxed);
-        self.node_at_seq(ino, NOW)
+        let has_times = self.with_times.contains(&ino);
+        Ok(self.node_at_seq(ino, NOW)?.map(|row| NewestNode { row, has_times }))
     }
 
     fn attributes(&self, ino: u64, seq: u64) -> Result<Attributes> {

@@ -252,7 +252,7 @@ impl GroupContext<'_> {
                         };
                         write_subtrees::write(conn, &delta, &next, &mut changed, &mut ended)?;
                     }
-                    write_delta::delta(state, &delta, &next, batch, &commit)?;
+                    write_delta::delta(conn, &delta, &next, batch, &commit)?;
                     changed.by(&delta);
                     state.row_cache.apply(&delta, next.seq);
                     failpoints.pass("apply")?;

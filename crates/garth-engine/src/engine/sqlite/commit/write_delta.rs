@@ -3,28 +3,26 @@
 use rusqlite::Connection;
 
 use crate::engine::planner::{Delta, HeadRow};
-use crate::engine::sqlite::planner_rows::PlannerRows;
 use crate::engine::sqlite::tables::{
-    MAX, chunk_refs, chunks, commit_log, expiry, extents, idempotency, judged_prefixes, live_names, nodes,
+    chunk_refs, chunks, commit_log, expiry, extents, idempotency, judged_prefixes, live_names, nodes,
     past_names, quotas, snapshots, staged,
 };
 use crate::model::{Batch, Commit, Kind};
 use crate::sqlite::DbResult;
 
-/// Writes the rows of one batch, which the row cache does not have yet. The ranges of its subtrees must be
-/// written before. The head row is written once for a group, by `tables/head.rs`.
+/// Writes the rows of one batch. The ranges of its subtrees must be written before. The head row is written
+/// once for a group, by `tables/head.rs`.
 pub(crate) fn delta(
-    state: &PlannerRows<'_>,
+    conn: &Connection,
     delta: &Delta,
     head: &HeadRow,
     batch: &Batch,
     commit: &Commit,
 ) -> DbResult<()> {
-    let (conn, seq) = (state.conn, head.seq);
+    let seq = head.seq;
     names(conn, delta, seq)?;
-    for node in delta.nodes.values() {
-        let read = || nodes::version(conn, node.ino, MAX);
-        nodes::put(conn, node, || state.row_cache.node(node.ino, read))?;
+    for (node, write) in delta.node_writes() {
+        nodes::put(conn, node, write)?;
     }
     for (ino, attributes) in &delta.attributes {
         nodes::put_attributes(conn, *ino, seq, attributes)?;

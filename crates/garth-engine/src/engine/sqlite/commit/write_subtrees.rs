@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 
 use rusqlite::Connection;
 
-use crate::engine::planner::{Delta, HeadRow, NameRow, Region};
+use crate::engine::planner::{Delta, HeadRow, NameRow, Region, node_write};
 use crate::engine::sqlite::projections::update::ChangedNodes;
 use crate::engine::sqlite::projections::{self, has_keys};
 use crate::engine::sqlite::tables::names_of_node::{self, CommitSpan};
-use crate::engine::sqlite::tables::{MAX, expiry, live_names, nodes, past_names, replaced};
+use crate::engine::sqlite::tables::{expiry, live_names, nodes, past_names, replaced};
 use crate::model::{Kind, Within};
 use crate::sqlite::DbResult;
 use crate::text::Edit;
@@ -76,8 +76,8 @@ fn lose(
     let lost = names.iter().filter(|(dir, name, _)| region.contains(dir, name));
     let lost: BTreeSet<u64> = lost.map(|(_, _, row)| row.ino).collect();
     for ino in lost.into_iter().filter(|ino| !delta.nodes.contains_key(ino)) {
-        let Some(before) = nodes::version(conn, ino, MAX)? else { continue };
-        let mut node = before.clone();
+        let Some(before) = nodes::newest(conn, ino)? else { continue };
+        let mut node = before.row.clone();
         if node.seq == head.seq {
             // Another name of the node was in an earlier piece, which has counted all of its losses.
             continue;
@@ -93,7 +93,7 @@ fn lose(
                 node.lose_names(names, (head.seq, head.time));
             }
         }
-        nodes::put(conn, &node, || Ok(Some(before)))?;
+        nodes::put(conn, &node, &node_write(Some(&before), &node))?;
         // The log has the subtree, not the nodes in it.
         replaced::put(conn, head.seq, ino)?;
         if node.nlink == 0 {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use rusqlite::Connection;
 
-use crate::engine::planner::{Delta, NameRow, NodeRow};
+use crate::engine::planner::{Delta, NameRow, NewestNode};
 use crate::model::Attributes;
 use crate::rule::quota::Quotas;
 use crate::sqlite::DbResult;
@@ -32,7 +32,7 @@ pub(crate) struct RowCache {
 struct CachedRows {
     /// `None` for a name that does not exist.
     names: HashMap<(String, String), Option<NameRow>>,
-    nodes: HashMap<u64, NodeRow>,
+    nodes: HashMap<u64, NewestNode>,
     /// With the commit that set them. Kept for one transaction only, because a set may have 256 KiB.
     attributes: HashMap<u64, (u64, Attributes)>,
 }
@@ -81,23 +81,23 @@ impl RowCache {
     pub(crate) fn node(
         &self,
         ino: u64,
-        read: impl FnOnce() -> DbResult<Option<NodeRow>>,
-    ) -> DbResult<Option<NodeRow>> {
-        if let Some(row) = self.rows.borrow().nodes.get(&ino) {
-            return Ok(Some(row.clone()));
+        read: impl FnOnce() -> DbResult<Option<NewestNode>>,
+    ) -> DbResult<Option<NewestNode>> {
+        if let Some(node) = self.rows.borrow().nodes.get(&ino) {
+            return Ok(Some(node.clone()));
         }
-        let row = read()?;
-        self.keep(row.clone());
-        Ok(row)
+        let node = read()?;
+        self.keep(node.clone());
+        Ok(node)
     }
 
     /// Keeps a node that was read.
-    pub(crate) fn keep(&self, row: Option<NodeRow>) {
+    pub(crate) fn keep(&self, node: Option<NewestNode>) {
         let nodes = &mut self.rows.borrow_mut().nodes;
-        if let Some(row) = row
+        if let Some(node) = node
             && nodes.len() < MOST
         {
-            nodes.insert(row.ino, row);
+            nodes.insert(node.row.ino, node);
         }
     }
 
@@ -146,8 +146,8 @@ impl RowCache {
         for (key, change) in &delta.names {
             put(names, key.clone(), change.after);
         }
-        for (ino, row) in &delta.nodes {
-            put(nodes, *ino, row.clone());
+        for (node, write) in delta.node_writes() {
+            put(nodes, node.ino, write.newest(node));
         }
         for (ino, set) in &delta.attributes {
             put(attributes, *ino, (seq, set.clone()));

@@ -5,15 +5,8 @@
 
 use rusqlite::{Connection, params};
 
-use crate::engine::planner::NodeRow;
+use crate::engine::planner::{EndedTimes, NodeRow};
 use crate::sqlite::{DbResult, all, one};
-
-/// A version of a directory that another one followed. At least one of the two differs only in its times.
-struct Ended {
-    since: u64,
-    till: u64,
-    time: i64,
-}
 
 /// Returns the version of a directory after commit `seq`. `node` is its last row of `node` until then,
 /// `forks` are those of `seq`.
@@ -45,16 +38,21 @@ pub(crate) fn end_of(
 }
 
 /// Returns the commit and time of the times that a directory got after its newest row of `node`.
-pub(crate) fn newest(conn: &Connection, ino: u64) -> DbResult<Option<(u64, i64)>> {
+fn newest(conn: &Connection, ino: u64) -> DbResult<Option<(u64, i64)>> {
     one(conn, "SELECT seq, time FROM dir_time WHERE ino = ?1", [ino], |row| Ok((row.get(0)?, row.get(1)?)))
 }
 
-fn ended(conn: &Connection, ino: u64, seq: u64, forks: impl Iterator<Item = u64>) -> DbResult<Option<Ended>> {
+fn ended(
+    conn: &Connection,
+    ino: u64,
+    seq: u64,
+    forks: impl Iterator<Item = u64>,
+) -> DbResult<Option<EndedTimes>> {
     let sql = "SELECT since, till, time FROM dir_time_past
          WHERE fork = ?1 AND ino = ?2 AND since <= ?3 AND till > ?3";
     for fork in forks {
         let found = one(conn, sql, params![fork, ino, seq], |row| {
-            Ok(Ended { since: row.get(0)?, till: row.get(1)?, time: row.get(2)? })
+            Ok(EndedTimes { since: row.get(0)?, till: row.get(1)?, time: row.get(2)? })
         })?;
         if found.is_some() {
             return Ok(found);
@@ -96,10 +94,10 @@ pub(super) fn remove(conn: &Connection, ino: u64) -> DbResult<()> {
 }
 
 /// Stores the times of a version that has ended.
-pub(super) fn put_ended(conn: &Connection, ino: u64, (since, till): (u64, u64), time: i64) -> DbResult<()> {
+pub(super) fn put_ended(conn: &Connection, ino: u64, ended: &EndedTimes) -> DbResult<()> {
     conn.prepare_cached(
         "INSERT INTO dir_time_past (fork, ino, since, till, time) VALUES (fork(?2, ?3), ?1, ?2, ?3, ?4)",
     )?
-    .execute(params![ino, since, till, time])?;
+    .execute(params![ino, ended.since, ended.till, ended.time])?;
     Ok(())
 }

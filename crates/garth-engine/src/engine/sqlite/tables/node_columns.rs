@@ -3,7 +3,7 @@
 use rusqlite::Row;
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
 
-use crate::engine::planner::NodeRow;
+use crate::engine::planner::{NewestNode, NodeRow};
 use crate::model::Kind;
 
 /// Returns the number of a kind in the database.
@@ -59,7 +59,7 @@ pub(crate) use node_columns;
 /// Number of [`node_columns`].
 const NODE_COLUMNS: usize = 17;
 
-/// The columns of the newest version of a node, in the order that [`newest_row`] reads: its newest row, and
+/// The columns of the newest version of a node, in the order that [`newest_node`] reads: its newest row, and
 /// the times that a directory got later.
 macro_rules! newest_columns {
     () => {
@@ -76,12 +76,18 @@ pub(crate) use newest_columns;
 pub(crate) const NEWEST_COLUMNS: usize = NODE_COLUMNS + 2;
 
 /// Reads the newest version of a node whose columns begin at `at`.
-pub(crate) fn newest_row(row: &Row<'_>, at: usize) -> rusqlite::Result<NodeRow> {
+pub(crate) fn newest_node(row: &Row<'_>, at: usize) -> rusqlite::Result<NewestNode> {
     let mut node = node_row(row, at)?;
-    if let Some(seq) = row.get(at + NODE_COLUMNS)? {
+    let touched: Option<u64> = row.get(at + NODE_COLUMNS)?;
+    if let Some(seq) = touched {
         node.touch((seq, row.get(at + NODE_COLUMNS + 1)?));
     }
-    Ok(node)
+    Ok(NewestNode { row: node, has_times: touched.is_some() })
+}
+
+/// Reads the row of the newest version of a node whose columns begin at `at`.
+pub(crate) fn newest_row(row: &Row<'_>, at: usize) -> rusqlite::Result<NodeRow> {
+    Ok(newest_node(row, at)?.row)
 }
 
 /// Reads a node row whose columns begin at `at`.

@@ -3,10 +3,10 @@
 
 use rusqlite::{Connection, Row, params};
 
-use crate::engine::planner::{NameRow, NodeRow};
+use crate::engine::planner::{NameRow, NewestNode, NodeRow, NodeWrite};
 use crate::engine::sqlite::tables::live_names::name_row;
 use crate::engine::sqlite::tables::node_columns::{
-    KindColumn, NEWEST_COLUMNS, newest_columns, newest_row, node_columns, node_row,
+    KindColumn, NEWEST_COLUMNS, newest_columns, newest_node, newest_row, node_columns, node_row,
 };
 use crate::engine::sqlite::tables::past_names::forks;
 use crate::engine::sqlite::tables::{MAX, dir_times, replaced};
@@ -14,19 +14,25 @@ use crate::error::{Error, ErrorKind};
 use crate::model::{Attributes, Kind};
 use crate::sqlite::{DbResult, all, one};
 
+/// Returns the newest version of a node, in one statement: its newest row, and the times that a directory got
+/// after it.
+pub(crate) fn newest(conn: &Connection, ino: u64) -> DbResult<Option<NewestNode>> {
+    const SQL: &str =
+        concat!("SELECT ", newest_columns!(), " FROM node WHERE ino = ?1 ORDER BY seq DESC LIMIT 1");
+    one(conn, SQL, [ino], |row| newest_node(row, 0))
+}
+
 /// Returns a node after commit `seq`; the newest version with [`MAX`].
 pub(crate) fn version(conn: &Connection, ino: u64, seq: u64) -> DbResult<Option<NodeRow>> {
-    macro_rules! sql {
-        ($columns:expr) => {
-            concat!("SELECT ", $columns, " FROM node WHERE ino = ?1 AND seq <= ?2 ORDER BY seq DESC LIMIT 1")
-        };
-    }
-    // One statement: the newest row, and the times that a directory got after it.
+    const SQL: &str = concat!(
+        "SELECT ",
+        node_columns!(),
+        " FROM node WHERE ino = ?1 AND seq <= ?2 ORDER BY seq DESC LIMIT 1"
+    );
     if seq == MAX {
-        return one(conn, sql!(newest_columns!()), params![ino, seq], |row| newest_row(row, 0));
+        return Ok(newest(conn, ino)?.map(|node| node.row));
     }
-    let node = one(conn, sql!(node_columns!()), params![ino, seq], |row| node_row(row, 0))?;
-    match node {
+    match one(conn, SQL, [ino, seq], |row| node_row(row, 0))? {
         // A later version may differ only in its times and have no row here.
         Some(node) if node.kind == Kind::Directory => {
             dir_times::with_times(conn, node, seq, forks(conn, seq)?).map(Some)
@@ -64,7 +70,7 @@ pub(crate) fn with_name(
     conn: &Connection,
     dir: &str,
     name: &str,
-) -> DbResult<Option<(NameRow, Option<NodeRow>)>> {
+) -> DbResult<Option<(NameRow, Option<NewestNode>)>> {
     const SQL: &str = concat!(
         "SELECT name.ino, name.since, name.kind, ",
         newest_columns!(),
@@ -73,7 +79,7 @@ pub(crate) fn with_name(
     );
     one(conn, SQL, [dir, name], |row| {
         let has_node = row.get::<_, Option<u64>>(3)?.is_some();
-        Ok((name_row(row, 0)?, has_node.then(|| newest_row(row, 3)).transpose()?))
+        Ok((name_row(row, 0)?, has_node.then(|| newest_node(row, 3)).transpose()?))
     })
 }
 
@@ -116,21 +122,19 @@ pub(super) fn parse_attributes(seq: u64, json: Option<&str>) -> DbResult<Attribu
     Ok(serde_json::from_str(json).map_err(damaged)?)
 }
 
-/// Writes a version of a node. `before` reads the version that it follows, if that is needed. Its end is
-/// found by the log, or here: the log names neither the directories whose link counts change nor all nodes
-/// that lose their last name.
-pub(crate) fn put(
-    conn: &Connection,
-    node: &NodeRow,
-    before: impl FnOnce() -> DbResult<Option<NodeRow>>,
-) -> DbResult<()> {
-    if node.kind == Kind::Directory {
-        match put_times(conn, before()?, node)? {
-            Put::Times => return Ok(()),
-            Put::First => {}
-            Put::Next => replaced::put(conn, node.seq, node.ino)?,
-        }
-    } else if node.nlink == 0 {
+/// Writes a version of a node as the planner decided.
+pub(crate) fn put(conn: &Connection, node: &NodeRow, write: &NodeWrite) -> DbResult<()> {
+    let (NodeWrite::Times { ended } | NodeWrite::Row { ended, .. }) = write;
+    if let Some(ended) = ended {
+        dir_times::put_ended(conn, node.ino, ended)?;
+    }
+    let NodeWrite::Row { drops_times, replaced, .. } = *write else {
+        return dir_times::put(conn, node.ino, node.seq, node.mtime);
+    };
+    if drops_times {
+        dir_times::remove(conn, node.ino)?;
+    }
+    if replaced {
         replaced::put(conn, node.seq, node.ino)?;
     }
     conn.prepare_cached(
@@ -158,38 +162,6 @@ pub(crate) fn put(
         node.content_seq,
     ])?;
     Ok(())
-}
-
-/// Storage of a version of a directory.
-enum Put {
-    /// Times alone: no row of `node` is needed.
-    Times,
-    /// First row of `node`.
-    First,
-    /// Row of `node` that follows another version.
-    Next,
-}
-
-/// Writes a version of a directory that differs from the one before only in the times of its commit, or ends
-/// such a version.
-fn put_times(conn: &Connection, before: Option<NodeRow>, node: &NodeRow) -> DbResult<Put> {
-    let Some(before) = before else { return Ok(Put::First) };
-    // The version before, with the times of this commit: if that is equal, nothing else has changed.
-    let mut touched = before.clone();
-    touched.touch((node.seq, node.mtime));
-    let only_times = touched == *node;
-    // Asked only where it matters: most versions differ only in their times.
-    let was_only_times = !only_times && dir_times::newest(conn, node.ino)?.is_some();
-    // A span that ends with commit 1 holds no commit, so it has no fork.
-    if (only_times || was_only_times) && node.seq > 1 {
-        dir_times::put_ended(conn, node.ino, (before.seq, node.seq), before.mtime)?;
-    }
-    if only_times {
-        dir_times::put(conn, node.ino, node.seq, node.mtime)?;
-    } else if was_only_times {
-        dir_times::remove(conn, node.ino)?;
-    }
-    Ok(if only_times { Put::Times } else { Put::Next })
 }
 
 /// Writes the attributes that a node gets in commit `seq`.
