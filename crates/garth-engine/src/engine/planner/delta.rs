@@ -165,6 +165,10 @@ impl Delta {
     /// Returns by how much the number of references to each chunk changes; chunks for which it stays the
     /// same are left out. Extents (ended ones too) and staged bodies refer to chunks. A new chunk is
     /// written with one reference, so that the common case writes no count.
+    ///
+    /// The database adds each change to its count, which is 1 without a row, in the statement that writes
+    /// it: planning reads no count. A count below 0 is damage and fails the batch. A change may be less than
+    /// -1.
     pub fn references(&self) -> BTreeMap<u64, i64> {
         let mut by: BTreeMap<u64, i64> = BTreeMap::new();
         for row in self.extents.values().flat_map(|change| change.added.values()) {

@@ -317,6 +317,15 @@ fn staged_body_is_used_once_and_completely() {
 }
 
 #[test]
+fn replaced_staged_body_gives_up_all_references() {
+    let mut store = file("hello");
+    store.stage(7, Staged(vec![(1, 5), (1, 5)]));
+    let staged = Op::write(at("/g"), Body::Staged(StagedBody { id: 7, size: 10 }));
+    let Applied { delta, .. } = store.run([staged, Op::write(at("/g"), "new")]);
+    assert!(delta.references().into_iter().eq([(1, -2)]), "those of both pieces");
+}
+
+#[test]
 fn unnamed_file_is_writable_only_through_its_handle() {
     let mut store = file("hello");
     store.run([Op::remove(at("/f"))]);

@@ -30,6 +30,7 @@ fn described(planned: &Result<Planned>) -> String {
             let Delta { names, nodes, attributes, extents, chunks, expiry, .. } = &**delta;
             let Delta { snapshots, staged, index, log, unnamed, quotas, writes, .. } = &**delta;
             let rows = (names, nodes, writes, attributes, extents, chunks.keys(), expiry);
+            let rows = (rows, delta.references());
             format!(
                 "{rows:?} {snapshots:?} {staged:?} {index:?} {log:?} {unnamed:?} {quotas:?} {head:?} {commit:?}"
             )

@@ -35,3 +35,33 @@ pub(crate) fn remove(conn: &Connection, chunk: u64) -> DbResult<()> {
     conn.prepare_cached("DELETE FROM chunk_refs WHERE chunk = ?1")?.execute([chunk])?;
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::sqlite::schema;
+    use crate::error::ErrorKind;
+
+    #[test]
+    fn only_counts_other_than_one_have_a_row() {
+        let conn = Connection::open_in_memory().unwrap();
+        schema::make_tables(&conn);
+        let singles = || [7, 8].map(|chunk| is_single(&conn, chunk).unwrap());
+        change(&conn, 7, 2).unwrap();
+        change(&conn, 8, -1).unwrap();
+        assert_eq!((singles(), any_unused(&conn).unwrap()), ([false, false], Some(8)));
+        change(&conn, 7, -2).unwrap();
+        change(&conn, 8, 1).unwrap();
+        assert_eq!((singles(), any_unused(&conn).unwrap()), ([true, true], None));
+    }
+
+    #[test]
+    fn count_below_zero_is_damage() {
+        let conn = Connection::open_in_memory().unwrap();
+        schema::make_tables(&conn);
+        change(&conn, 7, 1).unwrap();
+        for (chunk, by) in [(7, -3), (8, -2)] {
+            assert_eq!(change(&conn, chunk, by).unwrap_err().kind(), ErrorKind::Corrupt);
+        }
+    }
+}
