@@ -25,6 +25,7 @@ mod extents;
 #[cfg(any(test, debug_assertions))]
 pub mod fetched;
 mod judged;
+mod keys;
 mod lookup;
 mod names;
 mod node_change;
@@ -45,6 +46,7 @@ use sha2::{Digest, Sha256};
 pub use content::{MAX_EXTENT, sum_of};
 pub use delta::{Delta, ExtentChange, NameChange};
 pub use judged::judge_state;
+pub(crate) use keys::{ChangedNodes, KeyRow, KeyedRows, KeysChange, each_key, each_key_change};
 pub use node_change::{EndedTimes, NodeWrite, node_write};
 pub use rounds::{Fetch, MAX_ROUNDS, plan_with};
 pub use rows::{

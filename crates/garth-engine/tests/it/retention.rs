@@ -10,11 +10,7 @@ use garth_engine::model::{
 };
 use garth_engine::rule::retention::Retention;
 use garth_engine::view::{Mount, Overlay, Scope};
-<<<<<<< HEAD
-use garth_engine::{AccountStore, DataDir, Env, Error, ErrorKind, FileSystem, FileSystemExt as _};
-=======
 use garth_engine::{Error, ErrorKind, FileSystem};
->>>>>>> 1f157519 (Share trees whose past ends between integration tests)
 use garth_testkit::tools::{append, at, mkdir_all, p, write};
 
 use super::retained_trees::{Engine, START, Tree, commits, history, keeping_commits, past, text};

@@ -3,6 +3,7 @@
 
 mod content;
 mod copy;
+mod keys;
 mod names;
 mod order;
 mod rounds;

@@ -39,7 +39,7 @@ pub(crate) struct PlannerRows<'a> {
 }
 
 /// Describes a failure. The planner knows nothing of SQLite, so its failures become errors of the tree here.
-fn described<T>(outcome: DbResult<T>) -> Result<T> {
+pub(crate) fn described<T>(outcome: DbResult<T>) -> Result<T> {
     outcome.map_err(|error| error.describe(&SUBJECT))
 }
 

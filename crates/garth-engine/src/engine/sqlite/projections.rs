@@ -1,54 +1,23 @@
 //! Table `projected`: the keys that are derived from nodes, written in the commit that changes them.
-//!
-//! In addition to its keys, a projection by line has one row with the empty key for each file of its pattern:
-//! the begin of the last line, or of the next one if the last line is complete. An append continues there,
-//! whatever is before.
+//! `engine/planner/keys.rs` derives them.
 
+mod keyed_rows;
 pub(crate) mod rebuild;
 pub(crate) mod update;
 
 use rusqlite::{Connection, params};
 
-use crate::engine::planner::NodeRow;
+use crate::engine::planner::{KeyRow, NodeRow};
 use crate::model::{Kind, Projection};
 use crate::path::TreePath;
-use crate::rule::projection::Line;
 use crate::sqlite::{DbResult, all};
 
-/// A row: a key of a node, and the line that has it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct KeyRow<'a> {
-    /// Number of the projection.
-    projection: u32,
-    key: &'a str,
-    /// Line, offset and length; 0 for a projection that is not by line.
-    line: u64,
-    off: u64,
-    len: u64,
-}
-
-impl<'a> KeyRow<'a> {
-    fn of_node(projection: Projection, key: &'a str) -> Self {
-        Self { projection: projection.number(), key, line: 0, off: 0, len: 0 }
-    }
-
-    fn of_line(projection: Projection, key: &'a str, line: &Line) -> Self {
-        let (projection, len) = (projection.number(), line.bytes.end - line.bytes.start);
-        Self { projection, key, line: line.number, off: line.bytes.start, len }
-    }
-
-    /// Returns the row of the place where a projection continues.
-    fn of_end(projection: Projection, line: &Line) -> Self {
-        Self { len: 0, ..Self::of_line(projection, "", line) }
-    }
-
-    fn insert(&self, conn: &Connection, ino: u64) -> DbResult<()> {
-        conn.prepare_cached(
-            "INSERT INTO projected (projection, key, ino, line, off, len) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-        )?
-        .execute(params![self.projection, self.key, ino, self.line, self.off, self.len])?;
-        Ok(())
-    }
+fn insert(conn: &Connection, ino: u64, row: &KeyRow) -> DbResult<()> {
+    conn.prepare_cached(
+        "INSERT INTO projected (projection, key, ino, line, off, len) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+    )?
+    .execute(params![row.projection.number(), row.key, ino, row.line, row.off, row.len])?;
+    Ok(())
 }
 
 /// Removes all keys of a node.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 
-use crate::engine::planner::{HeadRow, Planned, plan};
+use crate::engine::planner::{ChangedNodes, HeadRow, Planned, plan};
 use crate::engine::sqlite::chunk_store::Packs;
 use crate::engine::sqlite::commit::narrow::{mask, narrowed};
 use crate::engine::sqlite::commit::{stored, write_delta, write_subtrees};
@@ -19,7 +19,7 @@ use crate::engine::sqlite::gates::GateFiles;
 use crate::engine::sqlite::open_nodes::OpenNodes;
 use crate::engine::sqlite::planner_rows::PlannerRows;
 use crate::engine::sqlite::planner_rows::row_cache::RowCache;
-use crate::engine::sqlite::projections::update::ChangedNodes;
+use crate::engine::sqlite::projections;
 use crate::engine::sqlite::schema;
 use crate::engine::sqlite::tables::{head, judged_prefixes, quotas};
 use crate::error::{ErrorKind, Result};
@@ -207,7 +207,7 @@ impl GroupContext<'_> {
         let registry = self.control.registry();
         check_version(head.projections, registry)?;
         let (begin, limit) = (head, self.control.at(conn, head.control)?.retention.stored);
-        let (mut edits, mut changed) = (Edits::new(), ChangedNodes::new(registry, begin.next_ino));
+        let (mut edits, mut changed) = (Edits::new(), ChangedNodes::new(begin.next_ino));
         let mut results = Vec::with_capacity(batches.len());
         let (mut replayed, mut indexed, mut unwritten) = (false, false, 0);
         for BatchRequest { batch, reach } in batches {
@@ -250,10 +250,11 @@ impl GroupContext<'_> {
                             changed_files::apply(state, &std::mem::take(&mut edits), None, tokenizer)
                                 .map(drop)
                         };
-                        write_subtrees::write(conn, &delta, &next, &mut changed, &mut ended)?;
+                        let changed = (registry, &mut changed);
+                        write_subtrees::write(conn, &delta, &next, changed, &mut ended)?;
                     }
                     write_delta::delta(conn, &delta, &next, batch, &commit)?;
-                    changed.by(&delta);
+                    changed.by(registry, &delta);
                     state.row_cache.apply(&delta, next.seq);
                     failpoints.pass("apply")?;
                     // In the transaction of the write: `gc` must never see an unnamed node without the lease
@@ -281,7 +282,7 @@ impl GroupContext<'_> {
         }
         // Once a group, on its final state: a file that many batches append to is read and indexed once.
         failpoints.pass("index")?;
-        changed.write(state)?;
+        projections::update::write(state, registry, &changed)?;
         let begin = (!indexed).then_some(&begin);
         indexed |= changed_files::apply(state, &edits, begin, tokenizer)?;
         Ok((results, indexed))

@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 
 use rusqlite::Connection;
 
-use crate::engine::planner::{Delta, HeadRow, NameRow, Region, node_write};
-use crate::engine::sqlite::projections::update::ChangedNodes;
+use crate::engine::planner::{ChangedNodes, Delta, HeadRow, NameRow, Region, node_write};
 use crate::engine::sqlite::projections::{self, has_keys};
 use crate::engine::sqlite::tables::names_of_node::{self, CommitSpan};
 use crate::engine::sqlite::tables::{expiry, live_names, nodes, past_names, replaced};
 use crate::model::{Kind, Within};
+use crate::rule::Registry;
 use crate::sqlite::DbResult;
 use crate::text::Edit;
 
@@ -25,7 +25,7 @@ pub(crate) fn write(
     conn: &Connection,
     delta: &Delta,
     head: &HeadRow,
-    changed: &mut ChangedNodes<'_>,
+    (registry, changed): (&Registry, &mut ChangedNodes),
     ended: &mut OnFileEnded<'_>,
 ) -> DbResult<()> {
     // While all names are still where they were: a node looks its other names up to count the lost ones.
@@ -34,7 +34,9 @@ pub(crate) fn write(
     }
     live_names::make_arriving(conn)?;
     for region in delta.subtrees.left() {
-        each_piece(conn, &region, &mut |names| leave(conn, delta, head.seq, changed, names))?;
+        each_piece(conn, &region, &mut |names| {
+            leave(conn, delta, head.seq, (registry, &mut *changed), names)
+        })?;
     }
     live_names::settle_arriving(conn, head.seq)
 }
@@ -117,7 +119,7 @@ fn leave(
     conn: &Connection,
     delta: &Delta,
     seq: u64,
-    changed: &mut ChangedNodes<'_>,
+    (registry, changed): (&Registry, &mut ChangedNodes),
     names: Names,
 ) -> DbResult<()> {
     let mut mover = live_names::Mover::new(conn)?;
@@ -132,7 +134,7 @@ fn leave(
         past_names::end(conn, (&dir, &name), &row, seq)?;
         // A place that the batch also wrote by name is left to the delta, which comes later and wins.
         let kept = now.1.as_ref().filter(|to| !delta.names.contains_key(&((*to).clone(), name.clone())));
-        changed.moved(&row, &name, &dir, kept.map(String::as_str));
+        changed.moved(registry, &row, &name, &dir, kept.map(String::as_str));
         match (kept, now.2) {
             (Some(to), false) => mover.rename(&dir, &name, to, seq)?,
             (Some(to), true) => mover.wait(&dir, &name, to, &row)?,

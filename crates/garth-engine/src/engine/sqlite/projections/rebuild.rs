@@ -4,55 +4,24 @@ use std::path::Path;
 
 use rusqlite::{Connection, params};
 
-use crate::engine::planner::NodeRow;
+use crate::engine::planner::{KeyRow, NodeRow, each_key};
 use crate::engine::sqlite::chunk_store::Packs;
-use crate::engine::sqlite::projections::update::{each_line, of_file, of_node};
-use crate::engine::sqlite::projections::{KeyRow, forget};
+use crate::engine::sqlite::projections::keyed_rows::NewestRows;
+use crate::engine::sqlite::projections::{forget, insert};
 use crate::engine::sqlite::schema::{self, SUBJECT};
 use crate::engine::sqlite::tables::{MAX, head, nodes};
 use crate::engine::sqlite::writer_lock::WriterLock;
 use crate::error::Result;
-use crate::model::Attributes;
+use crate::model::Projection;
 use crate::rule::Registry;
-use crate::rule::projection::{Keys, of_attributes};
 use crate::sqlite::{ConnPool, DbResult, all, one};
-
-/// Passes the rows that a node should have to `each`.
-fn each_due(
-    conn: &Connection,
-    packs: &Packs,
-    registry: &Registry,
-    node: &NodeRow,
-    each: &mut dyn FnMut(&KeyRow<'_>) -> DbResult<()>,
-) -> DbResult<()> {
-    if node.nlink == 0 {
-        return Ok(());
-    }
-    let attributes = match node.attrs_seq {
-        0 => Attributes::default(),
-        seq => nodes::attributes(conn, node.ino, seq)?,
-    };
-    for (projection, key) in of_attributes(&attributes) {
-        each(&KeyRow::of_node(projection, &key))?;
-    }
-    for one in of_node(conn, registry, node)? {
-        match one.keys() {
-            Keys::OfLines(keys) => each_line(conn, packs, (one, keys), node, (1, 0), each)?,
-            Keys::OfFile(keys) => {
-                for key in of_file(conn, packs, keys, node)? {
-                    each(&KeyRow::of_node(one.projection(), &key))?;
-                }
-            }
-        }
-    }
-    Ok(())
-}
 
 /// Derives the keys of a node again.
 pub(crate) fn remake(conn: &Connection, packs: &Packs, registry: &Registry, ino: u64) -> DbResult<()> {
     forget(conn, ino)?;
+    let rows = NewestRows { conn, packs, row_cache: None };
     match nodes::version(conn, ino, MAX)? {
-        Some(node) => each_due(conn, packs, registry, &node, &mut |row| row.insert(conn, ino)),
+        Some(node) => each_key(&rows, registry, &node, &mut |row| insert(conn, ino, &row)),
         None => Ok(()),
     }
 }
@@ -120,7 +89,7 @@ struct Sum {
 }
 
 impl Sum {
-    fn add(&mut self, row: &KeyRow<'_>) {
+    fn add(&mut self, row: &KeyRow) {
         let hash = blake3::hash(format!("{row:?}").as_bytes());
         // A sum does not depend on the order, so that neither side has to be sorted or held in memory.
         let (half, _) = hash.as_bytes().split_at(16);
@@ -137,19 +106,19 @@ pub(crate) fn is_right(
     registry: &Registry,
     node: &NodeRow,
 ) -> DbResult<bool> {
+    let rows = NewestRows { conn, packs, row_cache: None };
     let mut due = Sum::default();
-    each_due(conn, packs, registry, node, &mut |row| {
-        due.add(row);
-        Ok(())
+    each_key(&rows, registry, node, &mut |row| {
+        due.add(&row);
+        DbResult::Ok(())
     })?;
     let mut kept = Sum::default();
     let mut statement =
         conn.prepare_cached("SELECT projection, key, line, off, len FROM projected WHERE ino = ?1")?;
     let mut found = statement.query([node.ino])?;
     while let Some(row) = found.next()? {
-        let key: String = row.get(1)?;
-        let (projection, line) = (row.get(0)?, row.get(2)?);
-        kept.add(&KeyRow { projection, key: &key, line, off: row.get(3)?, len: row.get(4)? });
+        let (projection, key) = (Projection::new(row.get(0)?), row.get(1)?);
+        kept.add(&KeyRow { projection, key, line: row.get(2)?, off: row.get(3)?, len: row.get(4)? });
     }
     Ok(due == kept)
 }
