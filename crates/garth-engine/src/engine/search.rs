@@ -11,7 +11,8 @@
 //! - `judge`, `filter`, `withheld`: the files and passages that a query may show, read through [`Files`];
 //! - `hits`: the content of hits, which is read after the rounds;
 //! - `local`: [`Postings`] for an engine that reads one row after the other;
-//! - `indexing`: passages of a file, and the text by which each is found.
+//! - `indexing`: passages of a file, and the text by which each is found;
+//! - `reindexing`: the passages that an edit of a file removes and adds, read through [`IndexedText`].
 //!
 //! The module is public, and hidden from the documentation, for engines that live in other crates. It is not
 //! part of the stable interface of this crate. Why: `docs/decisions/search-in-rounds.md`.
@@ -31,6 +32,7 @@ mod numbers;
 mod parts;
 mod passage;
 mod postings;
+pub(crate) mod reindexing;
 mod run;
 mod score;
 mod withheld;
@@ -45,6 +47,7 @@ pub use postings::{
     CHUNK, Candidates, ENDINGS, FEW, JudgedFiles, MAX_ROUNDS, Narrow, Narrowed, Place, Postings, ROWS,
     ScopeBound, Start, Started, SubtreeBound, SubtreePassages, WordLimits,
 };
+pub use reindexing::{FileEdit, IndexedText, NewPassage, Reindexed, reindex};
 pub use run::{Answer, PassageHit, SearchParams, search};
 
 #[cfg(test)]

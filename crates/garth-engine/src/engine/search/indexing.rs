@@ -136,6 +136,13 @@ pub(crate) fn describe(bytes: &[u8]) -> (u64, bool) {
     (bytes.iter().filter(|byte| **byte == b'\n').count() as u64, bytes.last() == Some(&b'\n'))
 }
 
+/// Returns eight bytes of BLAKE3: enough to recognise a passage of other bytes.
+pub(crate) fn hash(bytes: &[u8]) -> i64 {
+    let mut first = [0; 8];
+    first.copy_from_slice(&blake3::hash(bytes).as_bytes()[..8]);
+    i64::from_le_bytes(first)
+}
+
 /// Returns the end of the segment in which a passage begins at `off`; at most `size`.
 pub(crate) fn segment_end<E>(
     off: u64,

@@ -2,12 +2,10 @@
 
 pub(crate) mod background;
 pub(crate) mod changed_files;
-mod cover;
 pub(crate) mod index_writer;
 pub(crate) mod line_counts;
 pub(crate) mod passages;
 pub(crate) mod postings;
-mod secret_context;
 #[cfg(test)]
 mod secret_tests;
 #[cfg(test)]

@@ -4,15 +4,14 @@
 
 use rusqlite::{Connection, params};
 
-use crate::engine::search::Passage;
 use crate::engine::search::indexing::Region;
+use crate::engine::search::reindexing::{MAX_OFFSET, cut_region, cut_whole, line_from, segment_end};
+use crate::engine::search::{IndexedText as _, NewPassage, Passage};
 use crate::engine::sqlite::chunk_store::Packs;
 use crate::engine::sqlite::fulltext::changed_files::{IndexedFile, current_bytes};
 use crate::engine::sqlite::fulltext::index_writer::{IndexWriter, leave};
-use crate::engine::sqlite::fulltext::passages::{
-    COLUMNS, MAX_OFFSET, last_before, old_until, passage, passages,
-};
-use crate::engine::sqlite::fulltext::{cover, line_counts, secret_context};
+use crate::engine::sqlite::fulltext::line_counts;
+use crate::engine::sqlite::fulltext::passages::{COLUMNS, old_until, passage, passages};
 use crate::engine::sqlite::tables::nodes;
 use crate::model::Ino;
 use crate::sqlite::{DbResult, all, one};
@@ -210,7 +209,7 @@ fn rebuild(
     ino: Ino,
     off: u64,
 ) -> DbResult<RebuiltPart> {
-    let mut writer = IndexWriter::new(conn, tokenizer)?;
+    let mut writer = IndexWriter::new(conn)?;
     let file = IndexedFile::of(conn, ino.0)?.filter(|file| file.searchable);
     let searchable = file.is_some();
     let size = file.as_ref().map_or(0, |file| file.size.min(MAX_TEXT));
@@ -225,25 +224,27 @@ fn rebuild(
         return Ok(RebuiltPart { bytes, next: None, searchable });
     }
     let read = &mut |ino, range| current_bytes(conn, packs, ino, range);
+    let mut text = writer.text(ino, read);
     // Begins at the border of a stored passage, if there are any.
-    let start = match last_before(conn, ino, off.saturating_add(1))? {
+    let start = match text.last_before(off.saturating_add(1))? {
         Some(before) if before.span.end() > off => before.span.off,
-        _ => secret_context::line_from(conn, ino, off.min(size))?,
+        _ => line_from(&mut text, off.min(size))?,
     };
     let mut end = start;
     while end < size && end - start < STEP {
-        end = cover::segment_end(ino, end, size, read)?;
+        end = segment_end(&mut text, end, size)?;
     }
     let to = if end == size { MAX_OFFSET } else { end.saturating_sub(1) };
-    let old = passages(conn, ino, start, to)?;
-    let follows = !passages(conn, ino, end, end)?.is_empty();
+    let old = text.passages(start, to)?;
+    let follows = !text.passages(end, end)?.is_empty();
     // The end of an old passage that the new border cuts in two.
     let rest = old.last().map(|last| end..last.span.end().min(size)).filter(|rest| rest.start < rest.end);
     writer.delete(old.iter().map(|passage| passage.id).collect())?;
     let region = Region { bytes: start..end, form: Form::of(&prefix), open: false, size };
-    writer.insert(ino, &region, read)?;
+    let mut insert = |passage: NewPassage| writer.insert(ino, &passage);
+    cut_region(&mut text, &region, tokenizer, &mut insert)?;
     if let Some(rest) = rest.clone() {
-        writer.insert_whole(ino, rest, region.form, read)?;
+        cut_whole(&mut text, rest, region.form, tokenizer, &mut insert)?;
     }
     line_counts::update(conn, ino, start..end, Edit::replace(size, size))?;
     if end == size {

@@ -17,18 +17,22 @@ use std::ops::Range;
 
 use rusqlite::{Connection, params};
 
-use crate::engine::search::indexing::{CutPassage, FileText, Region, describe, each_passage, one_passage};
-use crate::engine::sqlite::fulltext::passages::{MAX_OFFSET, form_number, last_before, old_until, passages};
-use crate::engine::sqlite::fulltext::secret_context::{self, Read};
-use crate::engine::sqlite::fulltext::{cover, line_counts};
+use crate::engine::search::reindexing::plan;
+use crate::engine::search::{FileEdit, IndexedText, NewPassage, Passage};
+use crate::engine::sqlite::fulltext::line_counts;
+use crate::engine::sqlite::fulltext::passages::{form_number, last_before, old_until, passages};
 use crate::model::Ino;
 use crate::sqlite::{DbError, DbResult, all, one};
 use crate::text::Tokenizer;
-use crate::text::passage::{Edit, Form, MAX_TEXT, SNIFF, is_text};
+use crate::text::passage::{Edit, MAX_TEXT};
+
+/// Reads bytes of a file; fewer than requested only at its end.
+pub(crate) type Read<'a> = dyn FnMut(Ino, Range<u64>) -> DbResult<Vec<u8>> + 'a;
 
 /// Most bytes that are indexed in the transaction of a commit; the rest follows in steps. 64 MiB: as much as
 /// the index ever sees of one file.
 pub(crate) const IN_COMMIT: u64 = MAX_TEXT;
+
 /// A file whose content, type or searchability a commit changed. Each file at most once in a call of
 /// [`apply`]: several edits are combined by [`Edit::then`].
 #[derive(Clone, Copy, Debug)]
@@ -43,38 +47,47 @@ pub(crate) struct Change<'a> {
     pub(crate) edit: Edit,
 }
 
-/// File whose text is being indexed. Its earlier passages are stored.
-struct StoredText<'a, 'r> {
+/// File in the index, in the state of one transaction.
+pub(crate) struct StoredText<'a, 'r> {
     conn: &'a Connection,
     ino: Ino,
+    /// Passages up to this row are in the index of format 2.
+    old: i64,
     read: &'a mut Read<'r>,
 }
 
-impl FileText for StoredText<'_, '_> {
+impl IndexedText for StoredText<'_, '_> {
     type Error = DbError;
+
+    fn passages(&mut self, from: u64, to: u64) -> DbResult<Vec<Passage>> {
+        Ok(passages(self.conn, self.ino, from, to)?)
+    }
+
+    fn last_before(&mut self, off: u64) -> DbResult<Option<Passage>> {
+        Ok(last_before(self.conn, self.ino, off)?)
+    }
 
     fn read(&mut self, bytes: Range<u64>) -> DbResult<Vec<u8>> {
         (self.read)(self.ino, bytes)
     }
 
-    fn begins_line(&mut self, off: u64) -> DbResult<bool> {
-        let before = last_before(self.conn, self.ino, off)?;
-        Ok(before.is_some_and(|it| it.span.end() == off && it.span.newline))
+    /// An index of format 2 does not record the form.
+    fn has_form(&self, passage: &Passage) -> bool {
+        passage.id > self.old
     }
 }
 
 /// Writes passages in one transaction.
 pub(crate) struct IndexWriter<'a> {
-    pub(crate) conn: &'a Connection,
-    tokenizer: &'a mut Tokenizer,
+    conn: &'a Connection,
     /// Row of the next passage.
     next: i64,
     /// Passages up to this row are in the index of format 2.
-    pub(crate) old: i64,
+    old: i64,
 }
 
 impl<'a> IndexWriter<'a> {
-    pub(crate) fn new(conn: &'a Connection, tokenizer: &'a mut Tokenizer) -> DbResult<Self> {
+    pub(crate) fn new(conn: &'a Connection) -> DbResult<Self> {
         let old = old_until(conn)?.unwrap_or(0);
         let mut last = old;
         // Both, because a damaged index may have words of no passage.
@@ -82,7 +95,15 @@ impl<'a> IndexWriter<'a> {
             let id: Option<i64> = conn.prepare_cached(sql)?.query_row([], |row| row.get(0))?;
             last = last.max(id.unwrap_or(0));
         }
-        Ok(Self { conn, tokenizer, next: last + 1, old })
+        Ok(Self { conn, next: last + 1, old })
+    }
+
+    /// Returns a file in the index, whose bytes `read` returns.
+    pub(crate) fn text<'t, 'r>(&self, ino: Ino, read: &'t mut Read<'r>) -> StoredText<'t, 'r>
+    where
+        'a: 't,
+    {
+        StoredText { conn: self.conn, ino, old: self.old, read }
     }
 
     /// Removes passages, in order of rows: FTS5 writes out the data that it holds in memory whenever a row
@@ -101,38 +122,18 @@ impl<'a> IndexWriter<'a> {
         Ok(())
     }
 
-    /// Indexes a region. Returns the byte after its last passage. Secrets are left out, recognised with
-    /// [`CONTEXT`](crate::text::secret::CONTEXT) on both sides of each passage.
-    pub(crate) fn insert(&mut self, ino: Ino, region: &Region, read: &mut Read<'_>) -> DbResult<u64> {
-        let mut file = StoredText { conn: self.conn, ino, read };
-        each_passage(&mut file, region, &mut |passage| self.insert_one(ino, region.form, &passage))
-    }
-
-    /// Indexes bytes of a file as one passage, until they are indexed again.
-    pub(crate) fn insert_whole(
-        &mut self,
-        ino: Ino,
-        bytes: Range<u64>,
-        form: Form,
-        read: &mut Read<'_>,
-    ) -> DbResult<()> {
-        let mut file = StoredText { conn: self.conn, ino, read };
-        one_passage(&mut file, bytes, form, &mut |passage| self.insert_one(ino, form, &passage))
-    }
-
-    fn insert_one(&mut self, ino: Ino, form: Form, passage: &CutPassage<'_>) -> DbResult<()> {
-        let CutPassage { off, bytes, text } = passage;
-        let (line_feeds, newline) = describe(bytes);
+    /// Adds a passage of a file.
+    pub(crate) fn insert(&mut self, ino: Ino, passage: &NewPassage) -> DbResult<()> {
+        let NewPassage { span, line_feeds, form, hash, tokens, words } = passage;
         let id = self.next;
         self.next += 1;
-        let (tokens, words) = self.tokenizer.tokens(text);
-        let (length, json) = (bytes.len() as u64, form_number(form));
+        let json = form_number(*form);
         self.conn
             .prepare_cached(
                 "INSERT INTO passage (id, ino, off, len, lines, newline, hash, json, words)
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
             )?
-            .execute(params![id, ino.0, off, length, line_feeds, newline, hash(bytes), json, words])?;
+            .execute(params![id, ino.0, span.off, span.len, line_feeds, span.newline, hash, json, words])?;
         self.conn
             .prepare_cached("INSERT INTO passage_word (rowid, tokens) VALUES (?1, ?2)")?
             .execute(params![id, tokens])?;
@@ -175,37 +176,34 @@ pub(crate) fn apply_up_to(
     if changes.is_empty() {
         return Ok(());
     }
-    let mut writer = IndexWriter::new(conn, tokenizer)?;
+    let mut writer = IndexWriter::new(conn)?;
     let some_unindexed: bool =
         conn.prepare_cached("SELECT EXISTS (SELECT 1 FROM unindexed)")?.query_row([], |row| row.get(0))?;
     let mut gone = Vec::new();
-    let mut regions = Vec::new();
+    let mut plans = Vec::with_capacity(changes.len());
     for change in changes {
-        // Its text is indexed in the background, so the commit only says from which byte.
-        if some_unindexed && let Some(from) = unindexed(conn, change.ino)? {
-            leave_more(conn, change, from, &mut gone)?;
-            continue;
-        }
-        regions.extend(plan(&writer, change, &mut gone, read)?.map(|region| (change, region)));
+        let Change { ino, searchable, content_type, edit } = *change;
+        let unindexed = if some_unindexed { unindexed(conn, ino)? } else { None };
+        let file = FileEdit { searchable, content_type, edit, unindexed };
+        let mut plan = plan(&mut writer.text(ino, read), &file, &mut room)?;
+        gone.append(&mut plan.removed);
+        plans.push((change, plan));
     }
     // Deletions first, so that rows are mostly written in order (see `delete`).
     writer.delete(gone)?;
-    for (change, region) in regions {
-        let Range { start, end } = region.bytes;
-        if end - start <= room {
-            room -= end - start;
-            writer.insert(change.ino, &region, read)?;
-        } else {
-            // Stored passages after the unindexed part would never be replaced.
-            let behind = passages(conn, change.ino, end, MAX_OFFSET)?;
-            writer.delete(behind.iter().map(|passage| passage.id).collect())?;
-            let part = Region { bytes: start..start + room, open: true, ..region };
-            // Later files of the group are left completely.
-            room = 0;
-            let reached = writer.insert(change.ino, &part, read)?;
-            leave(conn, change.ino, reached)?;
+    for (change, plan) in plans {
+        let ino = change.ino;
+        // Passages are written as they are cut: the tokens of all of them may be as large as the text.
+        let mut text = writer.text(ino, read);
+        let mut insert = |passage: NewPassage| writer.insert(ino, &passage);
+        if let Some(off) = plan.each_passage(&mut text, tokenizer, &mut insert)? {
+            leave(conn, ino, off)?;
         }
-        line_counts::update(conn, change.ino, start..end, change.edit.visible())?;
+        if plan.region.is_some() {
+            line_counts::update(conn, ino, plan.changed, change.edit.visible())?;
+        } else if !plan.changed.is_empty() {
+            line_counts::forget(conn, ino, plan.changed.start)?;
+        }
     }
     Ok(())
 }
@@ -225,90 +223,4 @@ pub(crate) fn leave(conn: &Connection, ino: Ino, off: u64) -> DbResult<()> {
     conn.prepare_cached("INSERT OR REPLACE INTO unindexed (ino, off) VALUES (?1, ?2)")?
         .execute(params![ino.0, off])?;
     Ok(())
-}
-
-/// Applies a change to a file that is not completely indexed, from byte `from` on: the passages that it
-/// touches are left for the background, too.
-fn leave_more(conn: &Connection, change: &Change<'_>, from: u64, gone: &mut Vec<i64>) -> DbResult<()> {
-    let edit = change.edit.visible();
-    // The change is in the part that is still to be indexed.
-    if change.searchable && edit.start >= from {
-        return Ok(());
-    }
-    let keep = if change.searchable {
-        last_before(conn, change.ino, edit.start)?.map(|it| it.span.off)
-    } else {
-        None
-    };
-    let keep = keep.unwrap_or(0);
-    gone.extend(passages(conn, change.ino, keep, MAX_OFFSET)?.iter().map(|passage| passage.id));
-    line_counts::forget(conn, change.ino, keep)?;
-    leave(conn, change.ino, keep)
-}
-
-/// Plans a change: adds the rows to delete to `gone`, and returns the region to index.
-fn plan(
-    writer: &IndexWriter<'_>,
-    change: &Change<'_>,
-    gone: &mut Vec<i64>,
-    read: &mut Read<'_>,
-) -> DbResult<Option<Region>> {
-    let (conn, ino, edit) = (writer.conn, change.ino, change.edit.visible());
-    // A file that was empty before has no passages.
-    let last = if edit.old_size == 0 { None } else { last_before(conn, ino, MAX_OFFSET)? };
-    let drop_all = |gone: &mut Vec<i64>| -> DbResult<()> {
-        if last.is_some() {
-            gone.extend(passages(conn, ino, 0, MAX_OFFSET)?.iter().map(|passage| passage.id));
-            line_counts::forget(conn, ino, 0)?;
-        }
-        Ok(())
-    };
-    if !change.searchable || edit.new_size == 0 {
-        drop_all(gone)?;
-        return Ok(None);
-    }
-    if edit.start >= edit.end && edit.new_size == edit.old_size {
-        return Ok(None);
-    }
-    // A file that is not text by its first bytes does not become text by later ones.
-    if last.is_none() && edit.start >= SNIFF {
-        return Ok(None);
-    }
-    let (size, open) = (edit.new_size, false);
-    let mut form = last.filter(|last| last.id > writer.old).map(|last| last.form);
-    // Only the first bytes tell whether a file is text, and in which form. An index of format 2 does not
-    // record it.
-    if edit.start < SNIFF || form.is_none() {
-        let prefix = read(ino, 0..size.min(SNIFF))?;
-        let now = Form::of(&prefix);
-        if !is_text(&prefix, change.content_type) {
-            drop_all(gone)?;
-            return Ok(None);
-        }
-        // All passages were tokenized in the other form.
-        if form.is_some_and(|form| form != now) {
-            drop_all(gone)?;
-            return Ok(Some(Region { bytes: 0..size, form: now, open, size }));
-        }
-        form = Some(now);
-    }
-    let form = form.unwrap_or_default();
-    let mut region = Region { bytes: 0..size, form, open, size };
-    if last.is_some() {
-        region.bytes = cover::changed(conn, ino, &edit, form, read)?;
-        let Range { start, end } = region.bytes;
-        let to = if end == size { MAX_OFFSET } else { end.saturating_sub(1) };
-        gone.extend(passages(conn, ino, start, to)?.iter().map(|passage| passage.id));
-    }
-    if !region.bytes.is_empty() {
-        secret_context::widen(conn, ino, &edit, &mut region.bytes, gone, read)?;
-    }
-    Ok(Some(region))
-}
-
-/// Returns eight bytes of BLAKE3: enough to recognise a passage of other bytes.
-pub(crate) fn hash(bytes: &[u8]) -> i64 {
-    let mut first = [0; 8];
-    first.copy_from_slice(&blake3::hash(bytes).as_bytes()[..8]);
-    i64::from_le_bytes(first)
 }

@@ -7,7 +7,8 @@ use std::ops::Range;
 use rusqlite::{Connection, params};
 
 use crate::engine::search::Passage;
-use crate::engine::sqlite::fulltext::passages::{MAX_OFFSET, last_before};
+use crate::engine::search::reindexing::MAX_OFFSET;
+use crate::engine::sqlite::fulltext::passages::last_before;
 use crate::model::Ino;
 use crate::sqlite::{DbResult, all};
 use crate::text::passage::{self, Edit};

@@ -7,9 +7,6 @@ use crate::model::Ino;
 use crate::sqlite::{DbResult, one};
 use crate::text::passage::{Form, Span};
 
-/// Larger than every offset: the largest integer that SQLite stores.
-pub(crate) const MAX_OFFSET: u64 = i64::MAX as u64;
-
 /// Returns the row up to which passages are in the index of format 2; `None` if that does not exist. 0 while
 /// it is being removed: no search reads it any more.
 pub(crate) fn old_until(conn: &Connection) -> DbResult<Option<i64>> {

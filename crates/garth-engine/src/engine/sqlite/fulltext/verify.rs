@@ -5,9 +5,10 @@ use std::ops::Range;
 
 use rusqlite::{Connection, params};
 
-use crate::engine::search::indexing::describe;
-use crate::engine::sqlite::fulltext::index_writer::{hash, unindexed};
-use crate::engine::sqlite::fulltext::passages::{MAX_OFFSET, old_until, passages};
+use crate::engine::search::indexing::{describe, hash};
+use crate::engine::search::reindexing::MAX_OFFSET;
+use crate::engine::sqlite::fulltext::index_writer::unindexed;
+use crate::engine::sqlite::fulltext::passages::{old_until, passages};
 use crate::engine::sqlite::fulltext::{background, line_counts};
 use crate::model::Ino;
 use crate::sqlite::DbResult;

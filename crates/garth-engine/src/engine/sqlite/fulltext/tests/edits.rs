@@ -4,9 +4,14 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
-use super::{Index, change};
+use super::{Index, change, read};
+use crate::engine::search::{FileEdit, NewPassage, reindex};
+use crate::engine::sqlite::fulltext::index_writer::{Change, IN_COMMIT, IndexWriter};
+use crate::engine::sqlite::fulltext::passages::form_number;
 use crate::model::Ino;
-use crate::text::Edit;
+use crate::sqlite::all;
+use crate::text::passage::Span;
+use crate::text::{Edit, Tokenizer};
 
 const WORDS: [&str; 8] = ["anchor", "biscuit", "candle", "drömmen", "engine", "forest", "東京", "guitar"];
 
@@ -70,6 +75,44 @@ fn perform(content: &mut Vec<u8>, step: &Step) -> Edit {
     }
 }
 
+/// Row of a passage without its inode: its number, range, line feeds, line end, hash, form and words.
+type Row = (i64, u64, u64, u64, bool, i64, u64, u64);
+
+/// Returns all passages with their inodes, in order of their numbers.
+fn rows(index: &Index) -> Vec<(u64, Row)> {
+    let sql = "SELECT ino, id, off, len, lines, newline, hash, json, words FROM passage ORDER BY id";
+    all(&index.conn, sql, [], |it| {
+        let (id, off, len, lines) = (it.get(1)?, it.get(2)?, it.get(3)?, it.get(4)?);
+        let row = (id, off, len, lines, it.get(5)?, it.get(6)?, it.get(7)?, it.get(8)?);
+        Ok((it.get(0)?, row))
+    })
+    .unwrap()
+}
+
+/// Applies changes. The rows are then those that `reindex` returned before anything was written.
+fn apply(index: &Index, changes: &[Change<'_>]) {
+    let writer = IndexWriter::new(&index.conn).unwrap();
+    let mut expected = rows(index);
+    let mut next = expected.last().map_or(1, |(_, row)| row.0 + 1);
+    let (mut tokenizer, mut room, mut added) = (Tokenizer::default(), IN_COMMIT, Vec::new());
+    for change in changes {
+        let Change { ino, searchable, content_type, edit } = *change;
+        let file = FileEdit { searchable, content_type, edit, unindexed: None };
+        let read = &mut |ino, range| Ok(read(&index.files, ino, range));
+        let change = reindex(&mut writer.text(ino, read), &file, &mut room, &mut tokenizer).unwrap();
+        expected.retain(|(_, row)| !change.removed.contains(&row.0));
+        for NewPassage { span, line_feeds, form, hash, words, .. } in change.added {
+            let Span { off, len, newline } = span;
+            let row = (next, off, len, line_feeds, newline, hash, form_number(form), words);
+            added.push((ino.0, row));
+            next += 1;
+        }
+    }
+    expected.extend(added);
+    index.apply(changes);
+    assert_eq!(rows(index), expected);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
@@ -85,7 +128,7 @@ proptest! {
                 edits.entry(Ino(*ino)).and_modify(|before| *before = before.then(edit)).or_insert(edit);
             }
             let changes: Vec<_> = edits.iter().map(|(ino, edit)| change(*ino, *edit)).collect();
-            index.apply(&changes);
+            apply(&index, &changes);
             prop_assert_eq!(index.faults(), vec![]);
         }
         let afresh = Index::of(&index.files);
@@ -158,7 +201,7 @@ proptest! {
                     Edit::write(old, bytes.len() as u64, old)
                 }
             };
-            index.apply(&[change(Ino(1), edit)]);
+            apply(&index, &[change(Ino(1), edit)]);
             prop_assert_eq!(index.faults(), vec![]);
             prop_assert_eq!(index.spans(), Index::of(&index.files).spans(), "{:?}", edit);
         }

@@ -3,68 +3,60 @@
 
 use std::ops::Range;
 
-use rusqlite::Connection;
-
-use crate::engine::sqlite::fulltext::passages::{last_before, passages};
-use crate::model::Ino;
-use crate::sqlite::DbResult;
+use super::indexed_text::IndexedText;
 use crate::text::passage::Edit;
 use crate::text::secret::{self, CONTEXT, Secret};
 
-/// Reads bytes of a file; fewer than requested only at its end.
-pub(crate) type Read<'a> = dyn FnMut(Ino, Range<u64>) -> DbResult<Vec<u8>> + 'a;
-
 /// Returns the place from which passages have to be indexed again if text from `off` on is: a passage whose
 /// last line continues there may contain the beginning of a secret.
-pub(super) fn line_from(conn: &Connection, ino: Ino, off: u64) -> DbResult<u64> {
-    let before = last_before(conn, ino, off)?.filter(|it| it.span.end() == off && !it.span.newline);
+pub(crate) fn line_from<T: IndexedText>(text: &mut T, off: u64) -> Result<u64, T::Error> {
+    let before = text.last_before(off)?.filter(|it| it.span.end() == off && !it.span.newline);
     Ok(before.map_or(off, |it| it.span.off))
 }
 
 /// Returns true if an edit may make a private key of lines before `border`, where a line begins. The end of a
 /// key makes one of the lines before it, and members of an object say that those before them are of a key.
 /// Appended text contains what says so, or completes it.
-fn may_complete_key(ino: Ino, edit: &Edit, border: u64, read: &mut Read<'_>) -> DbResult<bool> {
+fn may_complete_key<T: IndexedText>(text: &mut T, edit: &Edit, border: u64) -> Result<bool, T::Error> {
     let most = CONTEXT as u64;
     let (mut is_block, mut is_object) = (true, true);
     // First, because most appends end here, and are shorter than the text after the border.
     if edit.start >= edit.old_size {
-        let new = read(ino, edit.start.saturating_sub(secret::MARKER)..edit.start + most)?;
+        let new = text.read(edit.start.saturating_sub(secret::MARKER)..edit.start + most)?;
         is_block = secret::may_end_key(&new);
         is_object = secret::may_mark_object_as_key(&new);
     }
     if is_block || is_object {
-        let behind = read(ino, border..border + most)?;
+        let behind = text.read(border..border + most)?;
         is_block &= secret::may_be_part_of_key(&behind);
         is_object &= secret::may_mark_object_as_key(&behind);
     }
     if is_block || !is_object {
         return Ok(is_block);
     }
-    Ok(secret::may_have_member_of_key(&read(ino, border.saturating_sub(most)..border)?))
+    Ok(secret::may_have_member_of_key(&text.read(border.saturating_sub(most)..border)?))
 }
 
 /// Adds the passages next to a region in which an edit may have completed or broken a secret. Before the
-/// region these are the passages of the same line, and those of a private key whose end an append adds.
-pub(super) fn widen(
-    conn: &Connection,
-    ino: Ino,
+/// region these are the passages of the same line, and those of a private key whose end an append adds. Their
+/// numbers are added to `removed`.
+pub(super) fn widen<T: IndexedText>(
+    text: &mut T,
     edit: &Edit,
     region: &mut Range<u64>,
-    gone: &mut Vec<i64>,
-    read: &mut Read<'_>,
-) -> DbResult<()> {
+    removed: &mut Vec<i64>,
+) -> Result<(), T::Error> {
     let (first, last, most) = (region.start, region.end, CONTEXT as u64);
     let appends = edit.start >= edit.old_size;
     while region.start > 0 && first - region.start < most {
         let border = region.start;
-        let before = last_before(conn, ino, border)?.filter(|it| it.span.end() == border);
+        let before = text.last_before(border)?.filter(|it| it.span.end() == border);
         let Some(before) = before else { break };
         let from = border.saturating_sub(most);
-        if before.span.newline && !may_complete_key(ino, edit, border, read)? {
+        if before.span.newline && !may_complete_key(text, edit, border)? {
             break;
         }
-        let window = read(ino, from..border + most)?;
+        let window = text.read(from..border + most)?;
         let (border, known) = ((border - from) as usize, (edit.start - from) as usize);
         let now = secret::find(&window);
         let is_same = if appends {
@@ -81,13 +73,13 @@ pub(super) fn widen(
             break;
         }
         region.start = before.span.off;
-        gone.push(before.id);
+        removed.push(before.id);
     }
     while region.end < edit.new_size && region.end - last < most {
         let border = region.end;
-        let Some(behind) = passages(conn, ino, border, border)?.pop() else { break };
+        let Some(behind) = text.passages(border, border)?.pop() else { break };
         let from = border.saturating_sub(most);
-        let window = read(ino, from..border + most)?;
+        let window = text.read(from..border + most)?;
         let border = (border - from) as usize;
         let begins_line = border > 0 && window.get(border - 1) == Some(&b'\n');
         let stands_alone = begins_line && !secret::may_continue_secret(&window[border..]);
@@ -96,7 +88,7 @@ pub(super) fn widen(
             break;
         }
         region.end = behind.span.end().min(edit.new_size);
-        gone.push(behind.id);
+        removed.push(behind.id);
     }
     Ok(())
 }
