@@ -8,7 +8,8 @@
 //! use:
 //!
 //! - [`Rows`], the queries of the planner to a database, and [`plan`], for a local database;
-//! - [`Fetch`] and [`plan_with`], for a database that is a round trip away;
+//! - [`Fetch`] and [`plan_with`], for a database that is a round trip away, whose rows are fetched into a
+//!   [`RowStore`];
 //! - [`Planned`], with the [`Delta`] to write and the next [`HeadRow`].
 //!
 //! It is not part of the stable interface of this crate: rows are as `docs/format.md` describes them for
@@ -32,6 +33,7 @@ mod node_change;
 mod prefetch;
 mod quota;
 mod rounds;
+mod row_store;
 mod rows;
 mod state;
 mod subtrees;
@@ -48,7 +50,8 @@ pub use delta::{Delta, ExtentChange, NameChange};
 pub use judged::judge_state;
 pub(crate) use keys::{ChangedNodes, KeyRow, KeyedRows, KeysChange, each_key, each_key_change};
 pub use node_change::{EndedTimes, NodeWrite, node_write};
-pub use rounds::{Fetch, MAX_ROUNDS, plan_with};
+pub use rounds::{Fetch, Fetched, MAX_ROUNDS, plan_with};
+pub use row_store::{RowStore, RowValue};
 pub use rows::{
     Chunk, DEDUP_FROM, ExtentRow, HeadRow, IdempotencyRow, JudgedRow, LogChange, NameRow, NewestNode,
     NodeRow, RowKey, Rows, SHORT_SUM, Staged, StagedRow, Stored, Tally,

@@ -1,28 +1,17 @@
-//! Rows of a simulated database that is a round trip away: only what was prefetched or missed before can be
-//! read. For tests of planning in rounds. An engine with local rows can be run on it as well.
+//! Simulated database that is a round trip away, for tests of planning in rounds: only what was prefetched or
+//! missed before can be read. An engine with local rows can be run on it as well.
 
-use std::cell::{Cell, RefCell};
-use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 #[cfg(debug_assertions)]
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use bytes::Bytes;
-
 use futures::FutureExt;
 
-use super::prefetch::FIRST_NAMES;
-use super::rows::{
-    ExtentRow, HeadRow, IdempotencyRow, JudgedRow, NameRow, NewestNode, NodeRow, RowKey, Rows, StagedRow,
-    Stored, Tally,
-};
-use super::subtrees::{Key, Region};
-use super::{Fetch, Planned, plan_with};
+use super::row_store::{RowStore, RowValue};
+use super::rows::{HeadRow, RowKey, Rows};
+use super::{Fetch, Fetched, MAX_ROUNDS, Planned, plan_with};
 use crate::error::{Error, ErrorKind, Result};
-use crate::model::{Attributes, Batch, Commit, CommitId, Timestamp, Within};
-use crate::path::TreePath;
-use crate::rule::quota::Quotas;
-use crate::rule::{Digest, Rules};
+use crate::model::{Attributes, Batch, Timestamp};
 
 #[cfg(debug_assertions)]
 static FETCHED_ROWS_REQUIRED: AtomicBool = AtomicBool::new(false);
@@ -45,220 +34,85 @@ pub(crate) fn plan_fetched<R: Rows>(
     now: Timestamp,
     batch: &Batch,
 ) -> (Result<Planned>, usize) {
-    let mut fetched = FetchedRows::new(rows, head);
+    let store = RowStore::new(Arc::new(rows.rules().clone()));
+    let mut database = Distant { local: rows, state: Fetched { head, now }, rows: store, rounds: 0 };
     // Local rows are fetched without waiting, so the future is done at the first poll.
-    let planned = plan_with(&mut fetched, now, batch).now_or_never();
+    let planned = plan_with(&mut database, batch, MAX_ROUNDS).now_or_never();
     let never = || Err(Error::new(ErrorKind::Unavailable, "local rows are fetched without waiting"));
-    (planned.unwrap_or_else(never), fetched.rounds)
+    (planned.unwrap_or_else(never), database.rounds)
 }
 
-/// Rows that have been fetched from a store.
-struct FetchedRows<'a, R> {
-    store: &'a R,
-    head: HeadRow,
-    fetched: HashSet<RowKey>,
-    /// Ranges of files whose extents have been fetched.
-    ranges: HashMap<u64, Vec<(u64, u64)>>,
-    wanted: RefCell<HashSet<RowKey>>,
-    missed: Cell<bool>,
+/// Local rows as those of a distant database.
+struct Distant<'a, R> {
+    local: &'a R,
+    state: Fetched,
+    rows: RowStore,
     /// Number of rounds so far.
     rounds: usize,
 }
 
-impl<'a, R: Rows> FetchedRows<'a, R> {
-    fn new(store: &'a R, head: HeadRow) -> Self {
-        Self {
-            store,
-            head,
-            fetched: HashSet::new(),
-            ranges: HashMap::new(),
-            wanted: RefCell::default(),
-            missed: Cell::new(false),
-            rounds: 0,
-        }
+impl<R: Rows> Fetch for Distant<'_, R> {
+    fn rows(&self) -> &RowStore {
+        &self.rows
     }
 
-    /// Reads from the store if the key has been fetched; otherwise notes the miss and fails.
-    fn get<T>(&self, key: RowKey, read: impl FnOnce(&R) -> Result<T>) -> Result<T> {
-        if self.has(&key) {
-            return read(self.store);
+    fn fetch(&mut self) -> impl Future<Output = Result<Fetched>> + Send {
+        for key in self.rows.take_wanted() {
+            // An error fails only the reads of this row, as it does on local rows: it may never be read.
+            let value = read(self.local, &key);
+            self.rows.put(key, value);
         }
-        self.missed.set(true);
-        self.wanted.borrow_mut().insert(key);
-        // Any kind but `NotFound` and `NotADirectory`, which would mean that there is no such row.
-        Err(Error::new(ErrorKind::Unavailable, "this row has not been fetched"))
-    }
-
-    /// Returns true if a fetched row answers the key.
-    fn has(&self, key: &RowKey) -> bool {
-        let below = |dir: &str, range: &dyn Fn(String) -> RowKey| {
-            let path = TreePath::from_key(dir.to_owned());
-            let mut above = path.ancestors().chain([path.clone()]);
-            above.any(|dir| self.fetched.contains(&range(dir.key().to_owned())))
-        };
-        if self.fetched.contains(key) {
-            return true;
-        }
-        // The trees of these tests have fewer names, so that a range with this limit is complete.
-        let all = |dir| RowKey::NamesBelow(Region { dir, ..Region::default() }, FIRST_NAMES);
-        match key {
-            RowKey::Name(dir, _) | RowKey::NamesIn(dir, _) => below(dir, &all),
-            RowKey::NameAt(dir, _, seq) => below(dir, &|dir| RowKey::NamesBelowAt(dir, *seq, FIRST_NAMES)),
-            RowKey::NamesBelow(region, _) => below(&region.dir, &all),
-            RowKey::NamesOf(ino, within, _) => {
-                self.fetched.contains(&RowKey::NamesOf(*ino, within.clone(), usize::MAX))
-            }
-            RowKey::Attributes(ino, seq) => {
-                // The newest attributes are the ones asked for only if the node has no others by now.
-                let newest = RowKey::Attributes(*ino, u64::MAX);
-                let set = || self.store.node(*ino).ok().flatten().map(|node| node.attrs_seq);
-                self.fetched.contains(&newest) && set() == Some(*seq)
-            }
-            RowKey::Extents(ino, from, to) => {
-                let mut ranges = self.ranges.get(ino).into_iter().flatten();
-                ranges.any(|(first, last)| first <= from && to <= last)
-            }
-            RowKey::ExtentsAt(ino, seq, ..) => {
-                self.fetched.contains(&RowKey::ExtentsAt(*ino, *seq, 0, u64::MAX))
-            }
-            _ => false,
-        }
-    }
-}
-
-impl<R: Rows> Fetch for FetchedRows<'_, R> {
-    fn fetch(&mut self) -> impl Future<Output = Result<HeadRow>> + Send {
-        for key in self.wanted.take() {
-            if let RowKey::Extents(ino, from, to) = key {
-                self.ranges.entry(ino).or_default().push((from, to));
-            }
-            self.fetched.insert(key);
-        }
-        self.missed.set(false);
         self.rounds += 1;
-        std::future::ready(Ok(self.head))
-    }
-
-    fn missed(&self) -> bool {
-        self.missed.get()
+        std::future::ready(Ok(self.state))
     }
 }
 
-impl<R: Rows> Rows for FetchedRows<'_, R> {
-    const PREFETCHES: bool = true;
-
-    fn prefetch(&self, keys: Vec<RowKey>) {
-        let unknown = keys.into_iter().filter(|key| !self.has(key));
-        self.wanted.borrow_mut().extend(unknown);
+/// Reads the value of a key.
+fn read<R: Rows>(rows: &R, key: &RowKey) -> Result<RowValue> {
+    use RowKey as K;
+    use RowValue as V;
+    match key {
+        K::Idempotency(owner, key) => rows.idempotency(owner, key).map(V::Idempotency),
+        K::Committed(owner, id) => rows.committed(owner, *id).map(V::Commit),
+        K::Snapshot(owner, name) => rows.has_snapshot(owner, name).map(V::Flag),
+        K::Staged(id) => rows.staged(*id).map(V::Staged),
+        K::Name(dir, name) => rows.name(dir, name).map(V::Name),
+        K::NamesIn(dir, limit) => {
+            let names = rows.names_in(dir, *limit)?.into_iter();
+            Ok(V::Names(names.map(|(name, row)| (dir.clone(), name, row)).collect()))
+        }
+        K::NamesBelow(region, limit) => rows.names_below(region, *limit).map(V::Names),
+        K::LongestPath(region) => rows.longest_path(region).map(V::LongestPath),
+        K::ExpiredIn(region, time) => rows.expired_in(region, *time).map(V::Inos),
+        K::NamesOf(ino, within, limit) => rows.names_of(*ino, within, *limit).map(V::Keys),
+        K::Node(ino) => rows.newest_node(*ino).map(V::NewestNode),
+        K::IsOpen(ino) => rows.is_open(*ino).map(V::Flag),
+        K::Attributes(ino, seq) => read_attributes(rows, *ino, *seq),
+        K::Extents(ino, from, to) => rows.extents(*ino, *from, *to).map(V::Extents),
+        K::Judged(ino, constraint) => rows.judged(*ino, constraint).map(V::Judged),
+        K::Stored(hash) => rows.stored(hash).map(V::Stored),
+        K::Chunk(id) => rows.chunk(*id).map(V::Chunk),
+        K::TimeOf(seq) => rows.time_of(*seq).map(V::Time),
+        K::NameAt(dir, name, seq) => rows.name_at(dir, name, *seq).map(V::Name),
+        K::NamesBelowAt(dir, seq, limit) => rows.names_below_at(dir, *seq, *limit).map(V::Names),
+        K::NamesOfAt(ino, seq, within) => rows.names_of_at(*ino, *seq, within).map(V::Keys),
+        K::NodeAt(ino, seq) => rows.node_at_seq(*ino, *seq).map(V::Node),
+        K::ExtentsAt(ino, seq, from, to) => rows.extents_at(*ino, *seq, *from, *to).map(V::Extents),
+        K::Quotas => rows.quotas().map(V::Quotas),
+        K::Tally(ranges) => rows.tally(ranges).map(V::Tally),
+        K::Due(time, within, after, limit) => rows.due(*time, within, *after, *limit).map(V::Due),
     }
+}
 
-    fn rules(&self) -> &Rules {
-        self.store.rules()
-    }
-
-    fn name(&self, dir: &str, name: &str) -> Result<Option<NameRow>> {
-        self.get(RowKey::Name(dir.to_owned(), name.to_owned()), |store| store.name(dir, name))
-    }
-
-    fn names_in(&self, dir: &str, limit: usize) -> Result<Vec<(String, NameRow)>> {
-        self.get(RowKey::NamesIn(dir.to_owned(), limit), |store| store.names_in(dir, limit))
-    }
-
-    fn names_below(&self, region: &Region, limit: usize) -> Result<Vec<(String, String, NameRow)>> {
-        self.get(RowKey::NamesBelow(region.clone(), limit), |store| store.names_below(region, limit))
-    }
-
-    fn longest_path(&self, region: &Region) -> Result<(usize, usize)> {
-        self.get(RowKey::LongestPath(region.clone()), |store| store.longest_path(region))
-    }
-
-    fn expired_in(&self, region: &Region, time: i64) -> Result<Vec<u64>> {
-        self.get(RowKey::ExpiredIn(region.clone(), time), |store| store.expired_in(region, time))
-    }
-
-    fn names_of(&self, ino: u64, within: &Within, limit: usize) -> Result<Vec<Key>> {
-        self.get(RowKey::NamesOf(ino, within.clone(), limit), |store| store.names_of(ino, within, limit))
-    }
-
-    fn newest_node(&self, ino: u64) -> Result<Option<NewestNode>> {
-        self.get(RowKey::Node(ino), |store| store.newest_node(ino))
-    }
-
-    fn attributes(&self, ino: u64, seq: u64) -> Result<Attributes> {
-        self.get(RowKey::Attributes(ino, seq), |store| store.attributes(ino, seq))
-    }
-
-    fn extents(&self, ino: u64, from: u64, to: u64) -> Result<Vec<ExtentRow>> {
-        self.get(RowKey::Extents(ino, from, to), |store| store.extents(ino, from, to))
-    }
-
-    fn judged(&self, ino: u64, constraint: &Digest) -> Result<Option<JudgedRow>> {
-        self.get(RowKey::Judged(ino, *constraint), |store| store.judged(ino, constraint))
-    }
-
-    fn is_open(&self, ino: u64) -> Result<bool> {
-        self.get(RowKey::IsOpen(ino), |store| store.is_open(ino))
-    }
-
-    fn stored(&self, hash: &[u8]) -> Result<Stored> {
-        self.get(RowKey::Stored(hash.to_owned()), |store| store.stored(hash))
-    }
-
-    fn chunk(&self, id: u64) -> Result<Bytes> {
-        self.get(RowKey::Chunk(id), |store| store.chunk(id))
-    }
-
-    fn staged(&self, id: u128) -> Result<Option<StagedRow>> {
-        self.get(RowKey::Staged(id), |store| store.staged(id))
-    }
-
-    fn committed(&self, owner: &str, id: CommitId) -> Result<Option<Commit>> {
-        self.get(RowKey::Committed(owner.to_owned(), id), |store| store.committed(owner, id))
-    }
-
-    fn has_snapshot(&self, owner: &str, name: &str) -> Result<bool> {
-        self.get(RowKey::Snapshot(owner.to_owned(), name.to_owned()), |store| store.has_snapshot(owner, name))
-    }
-
-    fn idempotency(&self, owner: &str, key: &str) -> Result<Option<IdempotencyRow>> {
-        self.get(RowKey::Idempotency(owner.to_owned(), key.to_owned()), |store| store.idempotency(owner, key))
-    }
-
-    fn time_of(&self, seq: u64) -> Result<Timestamp> {
-        self.get(RowKey::TimeOf(seq), |store| store.time_of(seq))
-    }
-
-    fn name_at(&self, dir: &str, name: &str, seq: u64) -> Result<Option<NameRow>> {
-        self.get(RowKey::NameAt(dir.to_owned(), name.to_owned(), seq), |store| store.name_at(dir, name, seq))
-    }
-
-    fn names_below_at(&self, dir: &str, seq: u64, limit: usize) -> Result<Vec<(String, String, NameRow)>> {
-        let key = RowKey::NamesBelowAt(dir.to_owned(), seq, limit);
-        self.get(key, |store| store.names_below_at(dir, seq, limit))
-    }
-
-    fn names_of_at(&self, ino: u64, seq: u64, within: &Within) -> Result<Vec<Key>> {
-        self.get(RowKey::NamesOfAt(ino, seq, within.clone()), |store| store.names_of_at(ino, seq, within))
-    }
-
-    fn node_at_seq(&self, ino: u64, seq: u64) -> Result<Option<NodeRow>> {
-        self.get(RowKey::NodeAt(ino, seq), |store| store.node_at_seq(ino, seq))
-    }
-
-    fn extents_at(&self, ino: u64, seq: u64, from: u64, to: u64) -> Result<Vec<ExtentRow>> {
-        self.get(RowKey::ExtentsAt(ino, seq, from, to), |store| store.extents_at(ino, seq, from, to))
-    }
-
-    fn quotas(&self) -> Result<Arc<Quotas>> {
-        self.get(RowKey::Quotas, R::quotas)
-    }
-
-    fn tally(&self, ranges: &[(String, String)]) -> Result<Tally> {
-        self.get(RowKey::Tally(ranges.to_vec()), |store| store.tally(ranges))
-    }
-
-    fn due(&self, time: i64, within: &Within, after: (i64, u64), limit: usize) -> Result<Vec<(i64, u64)>> {
-        let key = RowKey::Due(time, within.clone(), after, limit);
-        self.get(key, |store| store.due(time, within, after, limit))
-    }
+/// Reads the attributes that a node had after commit `seq`; the newest for `u64::MAX`.
+fn read_attributes<R: Rows>(rows: &R, ino: u64, seq: u64) -> Result<RowValue> {
+    let node = if seq == u64::MAX { rows.node(ino)? } else { rows.node_at_seq(ino, seq)? };
+    let set = match node {
+        Some(node) => node.attrs_seq,
+        None if seq == u64::MAX => 0,
+        // That version of the node may have been removed from the past, while its attributes are in use.
+        None => seq,
+    };
+    let attributes = if set == 0 { Attributes::default() } else { rows.attributes(ino, set)? };
+    Ok(RowValue::Attributes { seq: set, attributes })
 }

@@ -16,8 +16,8 @@
 //! have to be prefetched together, or each takes a round and the batch fails after
 //! [`MAX_ROUNDS`](super::MAX_ROUNDS).
 //!
-//! A key equals that of the operation, or covers more (see [`Fetch`](super::Fetch)). Limits are constants
-//! that both use.
+//! A key equals that of the operation, or covers more (see [`RowStore`](super::RowStore)). Limits are
+//! constants that both use.
 
 use super::content::{chunks, sum_of};
 use super::rows::{NameRow, NodeRow, RowKey, Rows};

@@ -5,12 +5,13 @@
 
 use std::future::Future;
 
-use super::rows::{HeadRow, Rows};
+use super::row_store::RowStore;
+use super::rows::HeadRow;
 use super::{Planned, plan};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{Batch, Timestamp};
 
-/// Limit on the rounds of one batch. A batch takes two, and one more for each of:
+/// Usual limit on the rounds of one batch. A batch takes two, and one more for each of:
 ///
 /// - addresses by [`At::Child`](crate::model::At::Child);
 /// - a directory that has to be empty;
@@ -29,33 +30,42 @@ use crate::model::{Batch, Timestamp};
 /// not depend on each other share their rounds.
 pub const MAX_ROUNDS: usize = 64;
 
-/// Rows that are fetched, many in one round.
-///
-/// A row that has not been fetched may exist: a method of [`Rows`] that is asked for it notes the key and
-/// fails. Any error will do, because nobody sees it, except `NotFound` and `NotADirectory`, which mean that
-/// the row does not exist. A fetched key may answer others: the names below a directory those of each
-/// directory in it, the extents of a file those of a range.
-pub trait Fetch: Rows {
-    /// Fetches, in one round, all rows that were prefetched or missed since the last call, and returns the
-    /// head row. The first call begins the transaction and locks the head row, which can change until then.
-    fn fetch(&mut self) -> impl Future<Output = Result<HeadRow>> + Send;
-
-    /// Returns true if, since the last fetch, a row was read that had not been fetched.
-    fn missed(&self) -> bool;
+/// State that a batch is planned on, as a fetch found it.
+#[derive(Clone, Copy, Debug)]
+pub struct Fetched {
+    /// Head row, which is locked.
+    pub head: HeadRow,
+    /// Time by the clock of the database, so that all processes that use it have the same. A commit is never
+    /// earlier than the one before it, whatever the clock says.
+    pub now: Timestamp,
 }
 
-/// Plans a batch in as few rounds as possible.
+/// Database whose rows are fetched, many in one round.
+///
+/// A row that has not been fetched may exist: a read of it notes the key in the [`RowStore`] and fails, and
+/// the result of the run is dropped.
+pub trait Fetch {
+    /// Returns the rows that have been fetched, with the rules in force.
+    fn rows(&self) -> &RowStore;
+
+    /// Fetches, in one round, all rows that were prefetched or missed since the last call
+    /// ([`RowStore::take_wanted`]), and returns the head row and the time. The first call begins the
+    /// transaction and locks the head row. Until then, another process can change the head row and the rules.
+    fn fetch(&mut self) -> impl Future<Output = Result<Fetched>> + Send;
+}
+
+/// Plans a batch in as few rounds as possible, at most `rounds` (usually [`MAX_ROUNDS`]).
 ///
 /// # Errors
-/// `TooLarge` after [`MAX_ROUNDS`] rounds; errors of `fetch` and of the batch.
-pub async fn plan_with<R: Fetch>(rows: &mut R, now: Timestamp, batch: &Batch) -> Result<Planned> {
-    // Nothing has been fetched yet: this run only names what to fetch first.
-    let unknown = HeadRow::default();
-    drop(plan(&*rows, unknown, now, batch));
-    for _ in 0..MAX_ROUNDS {
-        let head = rows.fetch().await?;
-        let planned = plan(&*rows, head, now, batch);
-        if !rows.missed() {
+/// `TooLarge` for a batch that takes more rounds; errors of `fetch` and of the batch.
+pub async fn plan_with<D: Fetch>(database: &mut D, batch: &Batch, rounds: usize) -> Result<Planned> {
+    // Nothing has been fetched yet: this run only names what to fetch first. Keys that contain the time are
+    // mostly named later, because other rows lead to them.
+    drop(plan(database.rows(), HeadRow::default(), Timestamp(0), batch));
+    for _ in 0..rounds {
+        let Fetched { head, now } = database.fetch().await?;
+        let planned = plan(database.rows(), head, now, batch);
+        if !database.rows().missed() {
             return planned;
         }
     }

@@ -7,6 +7,7 @@ mod keys;
 mod names;
 mod order;
 mod rounds;
+mod row_store;
 mod store;
 mod totals;
 

@@ -145,6 +145,15 @@ fn dependent_rows_take_one_more_round() {
 }
 
 #[test]
+fn entries_of_a_directory_take_no_round_for_their_names() {
+    let store = filled();
+    let remove = || Op::remove_dir(at("/d"));
+    assert!(store.refusal([remove()]).is(ErrorKind::NotEmpty));
+    // Its name, its entries, and their nodes.
+    assert!(rounds(&store, &Batch::new([remove()])) <= 3);
+}
+
+#[test]
 fn expired_entries_take_three_more_rounds() {
     let mut store = Store::new();
     store.run((0..100).flat_map(|n| {

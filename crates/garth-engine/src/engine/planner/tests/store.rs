@@ -415,7 +415,8 @@ impl Rows for Store {
     }
 
     fn attributes(&self, ino: u64, seq: u64) -> Result<Attributes> {
-        Ok(self.attributes[&(ino, seq)].clone())
+        let missing = || Error::damaged("the attributes of a node are missing");
+        self.attributes.get(&(ino, seq)).cloned().ok_or_else(missing)
     }
 
     fn extents(&self, ino: u64, from: u64, to: u64) -> Result<Vec<ExtentRow>> {
