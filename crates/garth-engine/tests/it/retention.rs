@@ -10,7 +10,7 @@ use garth_engine::model::{
 };
 use garth_engine::rule::retention::Retention;
 use garth_engine::view::{Mount, Overlay, Scope};
-use garth_engine::{Error, ErrorKind, FileSystem};
+use garth_engine::{Error, ErrorKind, FileSystem, FileSystemExt as _};
 use garth_testkit::tools::{append, at, mkdir_all, p, write};
 
 use super::retained_trees::{Engine, START, Tree, commits, history, keeping_commits, past, text};

@@ -101,10 +101,13 @@ pub struct RowStore {
     /// Extents of nodes: now (`None`), or after a commit.
     extents: HashMap<Option<u64>, LiveExtents>,
     /// Ranges of nodes whose extents cannot be read: now (`None`), or after a commit.
-    unreadable: HashMap<(u64, Option<u64>), Vec<(Range, Error)>>,
+    unreadable: HashMap<(u64, Option<u64>), Vec<Unreadable>>,
     wanted: RefCell<HashSet<RowKey>>,
     missed: Cell<bool>,
 }
+
+/// Range whose extents cannot be read, and why.
+type Unreadable = (Range, Error);
 
 /// Rows that a query with a limit returned.
 struct Listed<T> {

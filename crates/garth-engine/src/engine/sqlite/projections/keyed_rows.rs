@@ -23,11 +23,12 @@ pub(super) struct NewestRows<'a> {
 
 impl KeyedRows for NewestRows<'_> {
     fn node(&self, ino: u64) -> Result<Option<NodeRow>> {
-        let read = || nodes::version(self.conn, ino.min(MAX), MAX);
-        described(match self.row_cache {
+        let read = || nodes::newest(self.conn, ino.min(MAX));
+        let newest = match self.row_cache {
             Some(cache) => cache.node(ino, read),
             None => read(),
-        })
+        };
+        Ok(described(newest)?.map(|node| node.row))
     }
 
     fn attributes(&self, ino: u64, seq: u64) -> Result<Attributes> {
