@@ -5,5 +5,7 @@ pub mod memory;
 #[doc(hidden)]
 pub mod planner;
 #[doc(hidden)]
+pub mod relational;
+#[doc(hidden)]
 pub mod search;
 pub mod sqlite;

@@ -19,8 +19,7 @@ pub(crate) mod collecting;
 pub(crate) mod confinement;
 pub(crate) mod gate_judgements;
 pub(crate) mod gates;
-pub(crate) mod open_nodes;
-pub(crate) mod open_pasts;
+mod open_leases;
 pub(crate) mod planner_rows;
 // Data derived from files, in the commit that changes them.
 pub(crate) mod control;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use rusqlite::Connection;
 
 use crate::engine::planner::{ChangedNodes, HeadRow, Planned, plan};
+use crate::engine::relational::open_nodes::OpenNodes;
 use crate::engine::sqlite::chunk_store::Packs;
 use crate::engine::sqlite::commit::narrow::{mask, narrowed};
 use crate::engine::sqlite::commit::{stored, write_delta, write_subtrees};
@@ -16,7 +17,6 @@ use crate::engine::sqlite::control::check_version;
 use crate::engine::sqlite::fulltext::background::Chores;
 use crate::engine::sqlite::fulltext::changed_files::{self, Edits};
 use crate::engine::sqlite::gates::GateFiles;
-use crate::engine::sqlite::open_nodes::OpenNodes;
 use crate::engine::sqlite::planner_rows::PlannerRows;
 use crate::engine::sqlite::planner_rows::row_cache::RowCache;
 use crate::engine::sqlite::projections;

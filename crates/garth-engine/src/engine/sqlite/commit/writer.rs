@@ -16,6 +16,8 @@ use futures::channel::oneshot;
 use futures::lock::Mutex as AsyncMutex;
 use rusqlite::Connection;
 
+use crate::engine::relational::open_nodes::OpenNodes;
+use crate::engine::relational::open_pasts::OpenPasts;
 use crate::engine::sqlite::chunk_store::Packs;
 use crate::engine::sqlite::commit::arriving::Arriving;
 use crate::engine::sqlite::commit::checkpoint::Checkpoints;
@@ -24,8 +26,6 @@ use crate::engine::sqlite::commit::stored;
 use crate::engine::sqlite::commit::waiters::CommitWaiters;
 use crate::engine::sqlite::confinement::Reach;
 use crate::engine::sqlite::control::ControlCache;
-use crate::engine::sqlite::open_nodes::OpenNodes;
-use crate::engine::sqlite::open_pasts::OpenPasts;
 use crate::engine::sqlite::schema;
 use crate::engine::sqlite::tables::head;
 use crate::engine::sqlite::writer_lock::WriterLock;

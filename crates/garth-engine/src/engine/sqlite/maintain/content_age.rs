@@ -17,11 +17,11 @@ use std::time::Duration;
 use rusqlite::Connection;
 
 use crate::engine::planner::{HeadRow, NodeRow};
+use crate::engine::relational::open_nodes::OpenNodes;
 use crate::engine::sqlite::SqliteFs;
 use crate::engine::sqlite::maintain::fold::RemovedPast;
 use crate::engine::sqlite::maintain::step::{Times, Turn};
 use crate::engine::sqlite::maintain::{fold, holds};
-use crate::engine::sqlite::open_nodes::OpenNodes;
 use crate::engine::sqlite::tables::content_gone::{self, Span};
 use crate::engine::sqlite::tables::extents::Removable;
 use crate::engine::sqlite::tables::fold::reached;

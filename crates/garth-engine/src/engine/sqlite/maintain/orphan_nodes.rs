@@ -4,9 +4,9 @@
 
 use rusqlite::Connection;
 
+use crate::engine::relational::open_nodes::OpenNodes;
 use crate::engine::sqlite::maintain::fold::{RemovedPast, remove_ended};
 use crate::engine::sqlite::maintain::step::{Times, Turn};
-use crate::engine::sqlite::open_nodes::OpenNodes;
 use crate::engine::sqlite::tables::{MAX, chunk_refs, extents, fold, leases, nodes};
 use crate::sqlite::DbResult;
 

@@ -7,10 +7,10 @@ use bytes::Bytes;
 use rusqlite::Connection;
 
 use crate::engine::planner::{NameRow, NodeRow, Region};
+use crate::engine::relational::open_nodes::OpenNodes;
 use crate::engine::sqlite::chunk_store::Packs;
 use crate::engine::sqlite::confinement::Reach;
 use crate::engine::sqlite::control::ControlCache;
-use crate::engine::sqlite::open_nodes::OpenNodes;
 use crate::engine::sqlite::query::gated_facts::{GatedFacts, Passing};
 use crate::engine::sqlite::schema::SUBJECT;
 use crate::engine::sqlite::tables::name_pages::{self, Each, NameRange, PageRow};

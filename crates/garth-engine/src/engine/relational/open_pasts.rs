@@ -8,12 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use rusqlite::Connection;
-
-use crate::engine::sqlite::open_nodes::LEASE;
-use crate::engine::sqlite::tables::past_leases;
 use crate::model::Timestamp;
-use crate::sqlite::DbResult;
 use crate::threads::lock::lock;
 
 #[derive(Debug, Default)]
@@ -24,28 +19,37 @@ struct Pasts {
     leased: BTreeSet<u64>,
 }
 
-/// See the module.
+/// States of the past that this instance holds open, and those of them with a lease.
 #[derive(Debug)]
-pub(crate) struct OpenPasts {
-    /// Random id of this instance: each process has leases of its own.
+pub struct OpenPasts {
     holder: [u8; 16],
     pasts: Mutex<Pasts>,
 }
 
 /// State of the past that a view shows. The state stays readable until the last clone of the view is dropped.
 #[derive(Debug)]
-pub(crate) struct Past {
+pub struct Past {
     /// Commit whose state is shown.
-    pub(crate) seq: u64,
+    pub seq: u64,
     /// Time by which entries have expired.
-    pub(crate) time: i64,
+    pub time: i64,
     /// Time at which the view was opened.
-    pub(crate) opened: i64,
+    pub opened: i64,
     open: Arc<OpenPasts>,
 }
 
+/// Changes of leases at a tick.
+#[derive(Debug, PartialEq, Eq)]
+pub struct LeaseChanges {
+    /// Commits whose leases are to be taken or renewed, in order.
+    pub held: Vec<u64>,
+    /// Commits whose leases are to be removed, in order.
+    pub ended: Vec<u64>,
+}
+
 impl OpenPasts {
-    pub(crate) fn new(holder: [u8; 16]) -> Self {
+    /// Returns an empty set. `holder` is the random id of this instance: each process has leases of its own.
+    pub fn new(holder: [u8; 16]) -> Self {
         Self { holder, pasts: Mutex::default() }
     }
 
@@ -53,36 +57,39 @@ impl OpenPasts {
         lock(&self.pasts)
     }
 
+    /// Returns the id of this instance.
+    pub fn holder(&self) -> &[u8; 16] {
+        &self.holder
+    }
+
     /// Opens a state, in the transaction that found it readable: a collection could remove it in between.
-    pub(crate) fn open(self: &Arc<Self>, seq: u64, time: i64, now: Timestamp) -> Arc<Past> {
+    pub fn open(self: &Arc<Self>, seq: u64, time: i64, now: Timestamp) -> Arc<Past> {
         *self.pasts().open.entry(seq).or_default() += 1;
         Arc::new(Past { seq, time, opened: now.0, open: Arc::clone(self) })
     }
 
     /// Returns the commits whose states are open, in order.
-    pub(crate) fn seqs(&self) -> Vec<u64> {
+    pub fn seqs(&self) -> Vec<u64> {
         self.pasts().open.keys().copied().collect()
     }
 
     /// Returns true if there are leases to take, renew or remove.
-    pub(crate) fn any(&self) -> bool {
+    pub fn any(&self) -> bool {
         let pasts = self.pasts();
         !pasts.open.is_empty() || !pasts.leased.is_empty()
     }
 
-    /// Takes leases on the states that are open, or renews them, and removes those of the states that are no
-    /// longer.
-    pub(crate) fn renew(&self, conn: &Connection, now: Timestamp) -> DbResult<()> {
-        let open = self.seqs();
-        // Noted before the rows are written: those of a transaction that fails are removed at a later tick.
-        let before = std::mem::replace(&mut self.pasts().leased, open.iter().copied().collect());
-        for seq in before.into_iter().filter(|seq| open.binary_search(seq).is_err()) {
-            past_leases::remove(conn, &self.holder, seq)?;
-        }
-        for seq in open {
-            past_leases::put(conn, &self.holder, seq, now.plus_seconds(LEASE).0)?;
-        }
-        Ok(())
+    /// Returns the leases to write at a tick, and notes them.
+    ///
+    /// Call it before the leases are written: those of a transaction that fails are removed at a later tick.
+    #[must_use]
+    pub fn note_leases(&self) -> LeaseChanges {
+        let mut pasts = self.pasts();
+        let open: BTreeSet<u64> = pasts.open.keys().copied().collect();
+        let ended = pasts.leased.difference(&open).copied().collect();
+        let held = open.iter().copied().collect();
+        pasts.leased = open;
+        LeaseChanges { held, ended }
     }
 }
 
@@ -101,7 +108,6 @@ impl Drop for Past {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::sqlite::schema;
 
     #[test]
     fn state_is_open_until_its_last_view_is_dropped() {
@@ -115,26 +121,5 @@ mod tests {
         assert_eq!(pasts.seqs(), [5]);
         drop(clone);
         assert!(pasts.seqs().is_empty() && !pasts.any());
-    }
-
-    #[test]
-    fn views_open_at_a_tick_have_leases() {
-        let conn = Connection::open_in_memory().unwrap();
-        schema::make_tables(&conn);
-        let pasts = Arc::new(OpenPasts::new([1; 16]));
-        let leased = |now: i64| past_leases::all_of(&conn, Timestamp(0).plus_seconds(now).0).unwrap();
-        let tick = |now: i64| pasts.renew(&conn, Timestamp(0).plus_seconds(now)).unwrap();
-        let open = |seq, time| pasts.open(seq, time, Timestamp(0));
-        let (short, long) = (open(5, 50), open(3, 30));
-        drop(short);
-        tick(60);
-        assert_eq!(leased(60), [3], "a view that was closed before writes nothing");
-        tick(120);
-        assert_eq!(leased(60 + LEASE), [3], "renewed");
-        drop(long);
-        assert!(pasts.any(), "its lease is left");
-        tick(180);
-        assert_eq!(leased(180), [0; 0]);
-        assert!(!pasts.any());
     }
 }

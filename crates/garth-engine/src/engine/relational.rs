@@ -1,0 +1,14 @@
+//! Parts without SQL of an engine on a relational database: what a handle reaches, what this process holds
+//! open, and the form of stored values.
+//!
+//! An engine writes the statements, and these modules tell which rows it needs. The planner, which turns a
+//! batch into row changes, is [a module of its own](crate::engine::planner).
+//!
+//! - `open_nodes`, `open_pasts`: nodes and states of the past that this process holds open, and which of them
+//!   have leases.
+//!
+//! The module is public, and hidden from the documentation, for databases that live in other crates. It is
+//! not part of the stable interface of this crate.
+
+pub mod open_nodes;
+pub mod open_pasts;
