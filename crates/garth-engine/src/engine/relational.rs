@@ -4,11 +4,15 @@
 //! An engine writes the statements, and these modules tell which rows it needs. The planner, which turns a
 //! batch into row changes, is [a module of its own](crate::engine::planner).
 //!
+//! - `gates`: directories of which a handle sees only some entries; `gate_judgements`: cache of what their
+//!   files decide;
 //! - `open_nodes`, `open_pasts`: nodes and states of the past that this process holds open, and which of them
 //!   have leases.
 //!
 //! The module is public, and hidden from the documentation, for databases that live in other crates. It is
 //! not part of the stable interface of this crate.
 
+pub mod gate_judgements;
+pub mod gates;
 pub mod open_nodes;
 pub mod open_pasts;

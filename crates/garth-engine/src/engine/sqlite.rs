@@ -17,7 +17,6 @@ pub(crate) mod tables;
 pub(crate) mod chunk_store;
 pub(crate) mod collecting;
 pub(crate) mod confinement;
-pub(crate) mod gate_judgements;
 pub(crate) mod gates;
 mod open_leases;
 pub(crate) mod planner_rows;

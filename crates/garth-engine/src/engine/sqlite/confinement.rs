@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
+use crate::engine::relational::gates::Gates;
 use crate::engine::relational::open_nodes::OpenNodes;
-use crate::engine::sqlite::gates::Gates;
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{Author, Batch, Confinement, Owner, Within};
 use crate::path::{MAX_PATH, TreePath};

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use rusqlite::Connection;
 
-use crate::engine::sqlite::gate_judgements::Judgements;
+use crate::engine::relational::gate_judgements::Judgements;
 use crate::engine::sqlite::tables::{head, judged_prefixes, retention};
 use crate::error::{Error, ErrorKind};
 use crate::rule::retention::{ContentLimits, Retention};

@@ -1,14 +1,12 @@
-//! Gates of a confined handle: which entries of a directory it sees, judged by the keys of a file in them, in
-//! any state of the tree. Why: `docs/decisions/gates-of-sessions.md`.
-
-use std::sync::Arc;
+//! Judges the entries of gated directories by the keys of a file in them, in any state of the tree. Why:
+//! `docs/decisions/gates-of-sessions.md`.
 
 use rusqlite::Connection;
 
 use crate::engine::planner::{NameRow, NodeRow};
+use crate::engine::relational::gates::{Gates, HiddenEntry, KnownGate};
 use crate::engine::sqlite::chunk_store::Packs;
 use crate::engine::sqlite::control::ControlCache;
-use crate::engine::sqlite::gate_judgements::{GateId, id_of};
 use crate::engine::sqlite::tables::{MAX, content_gone, live_names, nodes, past_names};
 use crate::error::{Error, ErrorKind};
 use crate::model::find::kept;
@@ -17,9 +15,6 @@ use crate::path::TreePath;
 use crate::rule::projection::{ContentProjection, Keys, kept_keys};
 use crate::sqlite::DbResult;
 use crate::sqlite::patience::Patience;
-
-/// Name that no entry has.
-const NO_NAME: &str = "\0";
 
 /// Bytes of content whose copy takes as long as deriving the keys of one byte. A projection parses its file.
 const COST_OF_KEYS: u64 = 16;
@@ -31,27 +26,6 @@ enum Judgement {
     Hidden,
     /// The entry does not exist.
     Absent,
-}
-
-/// Gate with the identity of its judgements.
-#[derive(Clone, Debug)]
-struct KnownGate {
-    gate: Gate,
-    id: GateId,
-}
-
-/// Gates of a handle.
-#[derive(Debug, Default)]
-pub(crate) struct Gates {
-    gates: Vec<KnownGate>,
-}
-
-/// Entry that a gate hides.
-#[derive(Debug)]
-pub(crate) struct HiddenEntry {
-    /// Index of the gate.
-    pub(crate) gate: usize,
-    pub(crate) path: TreePath,
 }
 
 /// Access to the files that gates ask for, in one transaction.
@@ -67,77 +41,7 @@ pub(crate) struct GateFiles<'a> {
     pub(crate) patience: Option<&'a Patience>,
 }
 
-impl HiddenEntry {
-    /// Returns the end of the names in and below the entry, for a directory in it: all names after that one
-    /// are elsewhere. `None` for the gated directory, in which the entry is one name.
-    pub(crate) fn end_in(&self, dir: &str) -> Option<String> {
-        let entry = self.path.key();
-        match dir.strip_prefix(entry)? {
-            // Keys such as `entry-b` come between the entry and what is in the directories below it.
-            "" => Some(format!("{entry}\0")),
-            below => below.starts_with('/').then(|| format!("{entry}0")),
-        }
-    }
-}
-
 impl Gates {
-    /// Returns these gates and more: an entry must pass all of them.
-    pub(crate) fn with(self: &Arc<Self>, more: &[Gate]) -> Arc<Self> {
-        if more.iter().all(|gate| self.has(gate)) {
-            return Arc::clone(self);
-        }
-        let more = more.iter().filter(|gate| !self.has(gate));
-        let more = more.map(|gate| KnownGate { id: id_of(gate), gate: gate.clone() });
-        Arc::new(Self { gates: self.gates.iter().cloned().chain(more).collect() })
-    }
-
-    /// Returns the gates of both.
-    pub(crate) fn joined(self: &Arc<Self>, other: &Arc<Self>) -> Arc<Self> {
-        self.with(&other.all())
-    }
-
-    /// Returns all gates.
-    pub(crate) fn all(&self) -> Vec<Gate> {
-        self.gates.iter().map(|known| known.gate.clone()).collect()
-    }
-
-    fn has(&self, gate: &Gate) -> bool {
-        self.gates.iter().any(|known| known.gate == *gate)
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.gates.is_empty()
-    }
-
-    /// Returns the gated directories.
-    pub(crate) fn directories(&self) -> impl Iterator<Item = &TreePath> {
-        self.gates.iter().map(|known| &known.gate.dir)
-    }
-
-    /// Returns a path in each gated directory that names nothing. Without it, a reach is known to lack some
-    /// of the directory.
-    pub(crate) fn holes(&self) -> impl Iterator<Item = TreePath> {
-        self.directories().map(|dir| TreePath::from_row(dir.key(), NO_NAME))
-    }
-
-    /// Returns true for a gated directory and every path below one.
-    pub(crate) fn cover(&self, path: &TreePath) -> bool {
-        self.directories().any(|dir| path.is_within(dir))
-    }
-
-    /// Returns the entries of gated directories that a path is, or is below.
-    pub(crate) fn entries(&self, path: &TreePath) -> Vec<TreePath> {
-        let entry = |KnownGate { gate, .. }: &KnownGate| {
-            Some(TreePath::from_row(gate.dir.key(), gate.entry_of(path)?))
-        };
-        self.gates.iter().filter_map(entry).collect()
-    }
-
-    /// Returns a gate by its index.
-    pub(crate) fn gate(&self, index: usize) -> Option<&Gate> {
-        self.gates.get(index).map(|known| &known.gate)
-    }
-
     /// Returns the entry that hides a path after commit `seq`, in the newest state with [`MAX`]; `None` if no
     /// gate hides it.
     pub(crate) fn hiding(
@@ -146,7 +50,7 @@ impl Gates {
         path: &TreePath,
         seq: u64,
     ) -> DbResult<Option<HiddenEntry>> {
-        for (number, known) in self.gates.iter().enumerate() {
+        for (number, known) in self.known().iter().enumerate() {
             let Some(name) = known.gate.entry_of(path) else { continue };
             if known.judge(files, name, seq)? == Judgement::Hidden {
                 let path = TreePath::from_row(known.gate.dir.key(), name);
@@ -159,7 +63,7 @@ impl Gates {
     /// Returns true if all gates of a path opened after commit `seq`. Unlike for [`Self::hiding`], an entry
     /// that did not exist then is not open: what a commit created and moved away again was never judged.
     pub(crate) fn opened(&self, files: &GateFiles<'_>, path: &TreePath, seq: u64) -> DbResult<bool> {
-        for known in &self.gates {
+        for known in self.known() {
             let Some(name) = known.gate.entry_of(path) else { continue };
             if known.judge(files, name, seq)? != Judgement::Open {
                 return Ok(false);

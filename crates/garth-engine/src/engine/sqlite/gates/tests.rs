@@ -1,5 +1,6 @@
-//! Sets of gates, and the cost of judging entries: in steps of SQLite, at two sizes of data that is hidden.
+//! Judgements of entries, and their cost: in steps of SQLite, at two sizes of data that is hidden.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::executor::block_on;
@@ -11,9 +12,7 @@ use crate::engine::sqlite::{SqliteFs, schema};
 use crate::env::Env;
 use crate::fs::{AccountStore, FileSystem, Incoming};
 use crate::model::quota::Limits;
-use crate::model::{
-    At, Batch, Confinement, HistoryPage, Moment, Op, Owner, Page, Projection, Seq, WalkPage, Within,
-};
+use crate::model::{At, Batch, Confinement, HistoryPage, Moment, Op, Owner, Page, Seq, WalkPage, Within};
 use crate::path::Name;
 use crate::rule::PathPattern;
 use crate::rule::retention::{ContentLimit, Retention};
@@ -89,16 +88,6 @@ impl Account {
 }
 
 #[test]
-fn end_in_hidden_entry_is_behind_all_of_it() {
-    let hidden = HiddenEntry { gate: 0, path: path("/s/a") };
-    for (dir, due) in
-        [("/s", None), ("/s/a", Some("/s/a\0")), ("/s/a/b", Some("/s/a0")), ("/s/a/b/c", Some("/s/a0"))]
-    {
-        assert_eq!(hidden.end_in(dir).as_deref(), due, "{dir}");
-    }
-}
-
-#[test]
 fn past_of_gated_entry_without_content_is_hidden() {
     let account = Account::new();
     account.put("a", OPEN);
@@ -119,16 +108,6 @@ fn past_of_gated_entry_without_content_is_hidden() {
     block_on(account.fs.gc(Duration::ZERO)).unwrap();
     assert!(!shows(last), "what decided then is not known any more");
     assert!(shows(Seq(last.0 + 1)));
-}
-
-#[test]
-fn joined_gates_contain_each_gate_once() {
-    let none = Arc::new(Gates::default());
-    let one = none.with(&[gate(&[OPEN])]);
-    assert!(Arc::ptr_eq(&one, &one.with(&one.all())) && Arc::ptr_eq(&one, &one.joined(&none)));
-    assert_eq!(none.joined(&one).all(), one.all());
-    let other = none.with(&[Gate { projection: Projection::TAG, ..gate(&[OPEN]) }]);
-    assert_eq!(one.joined(&other).all(), [one.all(), other.all()].concat());
 }
 
 #[test]

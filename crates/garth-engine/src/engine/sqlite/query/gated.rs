@@ -4,7 +4,8 @@
 use std::rc::Rc;
 
 use crate::engine::planner::{NameRow, NodeRow};
-use crate::engine::sqlite::gates::{GateFiles, HiddenEntry};
+use crate::engine::relational::gates::HiddenEntry;
+use crate::engine::sqlite::gates::GateFiles;
 use crate::engine::sqlite::query::gated_facts::{GatedFacts, Key, Passing};
 use crate::engine::sqlite::query::open_entries::OpenEntries;
 use crate::engine::sqlite::query::path_versions::PathVersions;

@@ -10,13 +10,13 @@ use crate::threads::lock::lock;
 const GENERATION: usize = 8192;
 
 /// Identity of a gate, as far as judgements of a file depend on it: a hash of projection and keys.
-pub(crate) type GateId = [u8; 32];
+pub type GateId = [u8; 32];
 
 /// Content that was judged: gate, inode of the file, and commit of its content.
-pub(crate) type JudgedContent = (GateId, u64, u64);
+pub type JudgedContent = (GateId, u64, u64);
 
 /// Returns the identity of a gate.
-pub(crate) fn id_of(gate: &Gate) -> GateId {
+pub fn id_of(gate: &Gate) -> GateId {
     let mut hash = blake3::Hasher::new();
     hash.update(&gate.projection.number().to_le_bytes());
     for key in &gate.keys {
@@ -30,7 +30,7 @@ pub(crate) fn id_of(gate: &Gate) -> GateId {
 /// Content of a commit that may still be rolled back must not be added: its inode and commit are then used
 /// again.
 #[derive(Debug, Default)]
-pub(crate) struct Judgements(Mutex<Generations>);
+pub struct Judgements(Mutex<Generations>);
 
 /// Judgements that were used after the last change of generations, and those that were used before.
 #[derive(Debug, Default)]
@@ -41,7 +41,7 @@ struct Generations {
 
 impl Judgements {
     /// Returns true for content that opens its gate, false for other content; `None` if that is unknown.
-    pub(crate) fn get(&self, content: &JudgedContent) -> Option<bool> {
+    pub fn get(&self, content: &JudgedContent) -> Option<bool> {
         let mut known = lock(&self.0);
         if let Some(is_open) = known.young.get(content) {
             return Some(*is_open);
@@ -52,7 +52,7 @@ impl Judgements {
     }
 
     /// Adds a judgement.
-    pub(crate) fn put(&self, content: JudgedContent, is_open: bool) {
+    pub fn put(&self, content: JudgedContent, is_open: bool) {
         lock(&self.0).put(content, is_open);
     }
 }
