@@ -4,6 +4,7 @@
 //! An engine writes the statements, and these modules tell which rows it needs. The planner, which turns a
 //! batch into row changes, is [a module of its own](crate::engine::planner).
 //!
+//! - `confinement`: the paths that a handle reaches, its owner, and the nodes that it holds open;
 //! - `gates`: directories of which a handle sees only some entries; `gate_judgements`: cache of what their
 //!   files decide;
 //! - `open_nodes`, `open_pasts`: nodes and states of the past that this process holds open, and which of them
@@ -12,6 +13,7 @@
 //! The module is public, and hidden from the documentation, for databases that live in other crates. It is
 //! not part of the stable interface of this crate.
 
+pub mod confinement;
 pub mod gate_judgements;
 pub mod gates;
 pub mod open_nodes;

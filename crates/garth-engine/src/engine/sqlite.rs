@@ -16,7 +16,6 @@ pub(crate) mod tables;
 // Stored bytes, and the parts of the tree that a handle reaches.
 pub(crate) mod chunk_store;
 pub(crate) mod collecting;
-pub(crate) mod confinement;
 pub(crate) mod gates;
 mod open_leases;
 pub(crate) mod planner_rows;

@@ -3,6 +3,7 @@
 
 mod account;
 mod calls;
+mod confinement;
 
 use std::collections::BTreeMap;
 use std::time::Duration;

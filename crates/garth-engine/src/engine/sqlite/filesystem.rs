@@ -16,12 +16,12 @@ use futures::channel::oneshot;
 use rusqlite::Connection;
 use tracing::Span;
 
+use crate::engine::relational::confinement::Reach;
 use crate::engine::relational::open_nodes::OpenNodes;
 use crate::engine::relational::open_pasts::{OpenPasts, Past};
 use crate::engine::sqlite::chunk_store::Packs;
 use crate::engine::sqlite::collecting::Collecting;
 use crate::engine::sqlite::commit::writer::Writer;
-use crate::engine::sqlite::confinement::Reach;
 use crate::engine::sqlite::control::ControlCache;
 use crate::engine::sqlite::query::gated_facts::GatedFacts;
 use crate::engine::sqlite::query::read_view::ReadView;

@@ -11,9 +11,9 @@ use crate::engine::planner::{
     ExtentRow, IdempotencyRow, JudgedRow, NameRow, NewestNode, NodeRow, Region, Rows, StagedRow, Stored,
     Tally,
 };
+use crate::engine::relational::confinement::Reach;
 use crate::engine::relational::open_nodes::OpenNodes;
 use crate::engine::sqlite::chunk_store::Packs;
-use crate::engine::sqlite::confinement::Reach;
 use crate::engine::sqlite::planner_rows::row_cache::RowCache;
 use crate::engine::sqlite::schema::SUBJECT;
 use crate::engine::sqlite::tables::names_of_node::{self, CommitSpan};

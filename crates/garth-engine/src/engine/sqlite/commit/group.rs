@@ -7,11 +7,11 @@ use std::time::Duration;
 use rusqlite::Connection;
 
 use crate::engine::planner::{ChangedNodes, HeadRow, Planned, plan};
+use crate::engine::relational::confinement::Reach;
 use crate::engine::relational::open_nodes::OpenNodes;
 use crate::engine::sqlite::chunk_store::Packs;
 use crate::engine::sqlite::commit::narrow::{mask, narrowed};
 use crate::engine::sqlite::commit::{stored, write_delta, write_subtrees};
-use crate::engine::sqlite::confinement::Reach;
 use crate::engine::sqlite::control::ControlCache;
 use crate::engine::sqlite::control::check_version;
 use crate::engine::sqlite::fulltext::background::Chores;

@@ -7,8 +7,8 @@ use std::collections::BTreeSet;
 use rusqlite::Connection;
 
 use crate::engine::planner::NodeRow;
+use crate::engine::relational::confinement::Reach;
 use crate::engine::relational::gates::Gates;
-use crate::engine::sqlite::confinement::Reach;
 use crate::engine::sqlite::gates::GateFiles;
 use crate::engine::sqlite::tables::names_of_node::{self, CommitSpan};
 use crate::engine::sqlite::tables::{MAX, live_names, nodes};

@@ -16,6 +16,7 @@ use futures::channel::oneshot;
 use futures::lock::Mutex as AsyncMutex;
 use rusqlite::Connection;
 
+use crate::engine::relational::confinement::Reach;
 use crate::engine::relational::open_nodes::OpenNodes;
 use crate::engine::relational::open_pasts::OpenPasts;
 use crate::engine::sqlite::chunk_store::Packs;
@@ -24,7 +25,6 @@ use crate::engine::sqlite::commit::checkpoint::Checkpoints;
 use crate::engine::sqlite::commit::group::{BatchRequest, GATHER, Task, WriteConn, fits, weight};
 use crate::engine::sqlite::commit::stored;
 use crate::engine::sqlite::commit::waiters::CommitWaiters;
-use crate::engine::sqlite::confinement::Reach;
 use crate::engine::sqlite::control::ControlCache;
 use crate::engine::sqlite::schema;
 use crate::engine::sqlite::tables::head;

@@ -9,7 +9,7 @@ use futures::executor::block_on;
 use rusqlite::Connection;
 
 use crate::engine::planner::{self, JudgedRow};
-use crate::engine::sqlite::confinement::Reach;
+use crate::engine::relational::confinement::Reach;
 use crate::engine::sqlite::planner_rows::PlannerRows;
 use crate::engine::sqlite::planner_rows::row_cache::RowCache;
 use crate::engine::sqlite::tables::{head, judged_prefixes};

@@ -7,9 +7,9 @@ use bytes::Bytes;
 use rusqlite::Connection;
 
 use crate::engine::planner::{NameRow, NodeRow, Region};
+use crate::engine::relational::confinement::Reach;
 use crate::engine::relational::open_nodes::OpenNodes;
 use crate::engine::sqlite::chunk_store::Packs;
-use crate::engine::sqlite::confinement::Reach;
 use crate::engine::sqlite::control::ControlCache;
 use crate::engine::sqlite::query::gated_facts::{GatedFacts, Passing};
 use crate::engine::sqlite::schema::SUBJECT;

@@ -11,17 +11,17 @@ use crate::path::{MAX_PATH, TreePath};
 use crate::rule::{Rules, foresee};
 use crate::threads::lock::lock;
 
-/// See the module.
+/// Part of the tree that a handle reaches, with the owner and author of its commits.
 #[derive(Debug)]
-pub(crate) struct Reach {
+pub struct Reach {
     /// Paths in reach.
-    pub(crate) within: Within,
+    pub within: Within,
     /// Directories of which only some entries are in reach.
-    pub(crate) gates: Arc<Gates>,
+    pub gates: Arc<Gates>,
     /// Paths in reach that its commits must not change.
     read_only: Within,
     /// Owner of snapshots, commit ids, idempotency keys and staged bodies; `None` for the account.
-    pub(crate) owner: Option<Owner>,
+    pub owner: Option<Owner>,
     /// Author of its commits. Its fields take precedence over those of a batch.
     author: Author,
     /// True if rules do not apply to its commits.
@@ -35,17 +35,17 @@ pub(crate) struct Reach {
 
 impl Reach {
     /// Returns the reach of the complete account.
-    pub(crate) fn everything() -> Self {
+    pub fn everything() -> Self {
         Self::of(Within::everything(), None)
     }
 
     /// Returns a reach of some paths, as the account itself.
-    pub(crate) fn account(within: Within) -> Self {
+    pub fn account(within: Within) -> Self {
         Self::of(within, None)
     }
 
     /// Returns the same reach, with permission to override rules.
-    pub(crate) fn overriding(&self) -> Self {
+    pub fn overriding(&self) -> Self {
         Self {
             overrides: true,
             author: self.author.clone(),
@@ -63,7 +63,7 @@ impl Reach {
     }
 
     /// Returns the key of the owner; empty for the account.
-    pub(crate) fn owner_key(&self) -> &str {
+    pub fn owner_key(&self) -> &str {
         self.owner.as_ref().map_or("", Owner::key)
     }
 
@@ -72,7 +72,7 @@ impl Reach {
     /// # Errors
     /// `NameTooLong` for a top with a path longer than [`MAX_PATH`]; `TooLarge` for an owner that is too
     /// long.
-    pub(crate) fn confined(&self, to: &Confinement) -> Result<Self> {
+    pub fn confined(&self, to: &Confinement) -> Result<Self> {
         if to.within.tops().iter().any(|top| top.as_str().len() > MAX_PATH) {
             let message = format!("the root of a view has a path of at most {MAX_PATH} bytes");
             return Err(Error::new(ErrorKind::NameTooLong, message));
@@ -88,7 +88,7 @@ impl Reach {
     }
 
     /// Returns the union of the reaches of two handles, with the owner and author of the first.
-    pub(crate) fn joined(self: &Arc<Self>, with: &Arc<Self>) -> Self {
+    pub fn joined(self: &Arc<Self>, with: &Arc<Self>) -> Self {
         Self {
             within: self.within.union(&with.within),
             // Those of both, so that joining opens no gate.
@@ -110,7 +110,10 @@ impl Reach {
 
     /// Fails for a path that commits of this reach cannot write, by the reach itself or by a rule, if the
     /// file will have at least `size` bytes.
-    pub(crate) fn check_write(&self, path: &TreePath, size: u64, rules: &Rules) -> Result<()> {
+    ///
+    /// # Errors
+    /// `AccessDenied` for a read-only path; the error of the rule otherwise.
+    pub fn check_write(&self, path: &TreePath, size: u64, rules: &Rules) -> Result<()> {
         if self.read_only.contains(path) {
             return Err(Error::at(ErrorKind::AccessDenied, path, "is read-only here"));
         }
@@ -118,7 +121,10 @@ impl Reach {
     }
 
     /// Confines a batch to this reach.
-    pub(crate) fn confine(&self, batch: Batch) -> Result<Batch> {
+    ///
+    /// # Errors
+    /// `TooLarge` for an owner that is too long.
+    pub fn confine(&self, batch: Batch) -> Result<Batch> {
         let owner = match &batch.owner {
             Some(owner) => Some(owner.inside(self.owner.as_ref())?),
             None => self.owner.clone(),
@@ -130,7 +136,7 @@ impl Reach {
     }
 
     /// Counts a handle that is opened.
-    pub(crate) fn hold(&self, ino: u64, open: &OpenNodes) {
+    pub fn hold(&self, ino: u64, open: &OpenNodes) {
         open.add(ino);
         if let Some(held) = &self.held {
             *lock(held).entry(ino).or_default() += 1;
@@ -138,7 +144,7 @@ impl Reach {
     }
 
     /// Counts a handle that is closed. Returns true if the instance must release a lease now.
-    pub(crate) fn release(&self, ino: u64, open: &OpenNodes) -> bool {
+    pub fn release(&self, ino: u64, open: &OpenNodes) -> bool {
         if let Some(held) = &self.held {
             let mut held = lock(held);
             if let Some(count) = held.get_mut(&ino) {
@@ -152,7 +158,7 @@ impl Reach {
     }
 
     /// Returns true if a node is in reach by its inode even without a name.
-    pub(crate) fn holds(&self, ino: u64, open: &OpenNodes) -> bool {
+    pub fn holds(&self, ino: u64, open: &OpenNodes) -> bool {
         let own = match &self.held {
             Some(held) => lock(held).contains_key(&ino),
             None => open.is_open(ino),
@@ -161,6 +167,3 @@ impl Reach {
         own || self.joined.iter().any(|reach| reach.holds(ino, open))
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -5,12 +5,11 @@ use std::sync::Arc;
 use futures::executor::block_on;
 use tempfile::TempDir;
 
-use super::*;
 use crate::engine::sqlite::query::read_view::ReadView;
 use crate::engine::sqlite::{SqliteFs, schema};
 use crate::env::Env;
 use crate::fs::FileSystem;
-use crate::model::{At, HistoryPage, Ino, NamesPage, Op, Page, WalkPage};
+use crate::model::{At, Batch, Confinement, HistoryPage, Ino, NamesPage, Op, Owner, Page, WalkPage, Within};
 use crate::path::TreePath;
 use crate::sqlite::{DbResult, steps};
 
