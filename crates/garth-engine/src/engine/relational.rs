@@ -8,7 +8,8 @@
 //! - `gates`: directories of which a handle sees only some entries; `gate_judgements`: cache of what their
 //!   files decide;
 //! - `open_nodes`, `open_pasts`: nodes and states of the past that this process holds open, and which of them
-//!   have leases.
+//!   have leases;
+//! - `upload_counts`: uploads in progress of each owner.
 //!
 //! The module is public, and hidden from the documentation, for databases that live in other crates. It is
 //! not part of the stable interface of this crate.
@@ -18,3 +19,4 @@ pub mod gate_judgements;
 pub mod gates;
 pub mod open_nodes;
 pub mod open_pasts;
+pub mod upload_counts;

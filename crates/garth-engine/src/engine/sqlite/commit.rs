@@ -1,7 +1,6 @@
 //! Writes: group commit by one writer, uploads and checkpoints. Everything here runs inside a write
 //! transaction.
 
-pub(crate) mod arriving;
 pub(crate) mod checkpoint;
 pub(crate) mod group;
 pub(crate) mod narrow;

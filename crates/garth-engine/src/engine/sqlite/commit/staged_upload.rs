@@ -80,7 +80,7 @@ fn failed(error: std::io::Error) -> Error {
 impl SqliteUpload {
     pub(crate) fn new(writer: Arc<Writer>, owner: String) -> Result<Self> {
         let id = u128::from_be_bytes(writer.runtime().env().random()?);
-        writer.arriving().begin(&owner);
+        writer.uploads().begin(&owner);
         writer.runtime().counters().uploads_open.add(1);
         Ok(Self {
             writer,
@@ -193,7 +193,7 @@ impl SqliteUpload {
     }
 
     fn count(&mut self, bytes: u64) {
-        self.writer.arriving().count(&self.owner, self.counted, bytes);
+        self.writer.uploads().count(&self.owner, self.counted, bytes);
         self.counted = bytes;
     }
 
@@ -286,7 +286,7 @@ impl Upload for SqliteUpload {
 
 impl Drop for SqliteUpload {
     fn drop(&mut self) {
-        self.writer.arriving().end(&self.owner, self.counted);
+        self.writer.uploads().end(&self.owner, self.counted);
         self.runtime().counters().uploads_open.sub(1);
         if self.finished || !self.begun {
             return;

@@ -19,8 +19,8 @@ use rusqlite::Connection;
 use crate::engine::relational::confinement::Reach;
 use crate::engine::relational::open_nodes::OpenNodes;
 use crate::engine::relational::open_pasts::OpenPasts;
+use crate::engine::relational::upload_counts::UploadCounts;
 use crate::engine::sqlite::chunk_store::Packs;
-use crate::engine::sqlite::commit::arriving::Arriving;
 use crate::engine::sqlite::commit::checkpoint::Checkpoints;
 use crate::engine::sqlite::commit::group::{BatchRequest, GATHER, Task, WriteConn, fits, weight};
 use crate::engine::sqlite::commit::stored;
@@ -114,7 +114,7 @@ pub(crate) struct Writer {
     durable: AtomicU64,
     /// Held by the caller of `settle` that syncs for all others.
     settling: AsyncMutex<()>,
-    arriving: Arriving,
+    uploads: UploadCounts,
     /// Stored bytes with which the account is counted in the metrics.
     counted_bytes: AtomicU64,
     /// True once a minute: the next group counts them again.
@@ -167,7 +167,7 @@ impl Writer {
             waiters: CommitWaiters::new(pool),
             durable: AtomicU64::new(0),
             settling: AsyncMutex::new(()),
-            arriving: Arriving::default(),
+            uploads: UploadCounts::default(),
             counted_bytes: AtomicU64::new(0),
             counts_bytes: AtomicBool::new(false),
         });
@@ -228,13 +228,13 @@ impl Writer {
             // Without a limit, nothing has to be counted.
             Ok((limit, limit.map_or(Ok(0), |_| stored::used(conn))?))
         })?;
-        let arriving = self.arriving.bytes().saturating_add(more);
+        let arriving = self.uploads.bytes().saturating_add(more);
         limit.map_or(Ok(()), |limit| stored::check_room(limit, used, arriving))
     }
 
-    /// Returns the uploads in progress.
-    pub(crate) fn arriving(&self) -> &Arriving {
-        &self.arriving
+    /// Returns the counts of uploads.
+    pub(crate) fn uploads(&self) -> &UploadCounts {
+        &self.uploads
     }
 
     pub(crate) fn waiters(&self) -> &Arc<CommitWaiters> {

@@ -204,7 +204,7 @@ impl FileSystem for SqliteFs {
     async fn admit(&self, at: &At, content: &Incoming) -> Result<()> {
         self.writable()?;
         let now = self.runtime().env().now();
-        let uploads = self.inner.writer.arriving();
+        let uploads = self.inner.writer.uploads();
         let (arriving, of_all) = (uploads.of(self.reach.owner_key(), now), uploads.bytes());
         let args = (at.clone(), *content);
         self.reading(&args, move |view, (at, content)| view.admit(at, content, arriving, of_all)).await

@@ -30,7 +30,7 @@ impl SqliteFs {
         let end = move |conn: &Connection| {
             let bytes = staged::end(conn, id, &owner)?;
             // Here, as the caller may drop the future.
-            writer.arriving().discard(&owner, bytes.unwrap_or(0), now, until);
+            writer.uploads().discard(&owner, bytes.unwrap_or(0), now, until);
             Ok(bytes.is_some())
         };
         // First its lease: if the rest is interrupted, a later collection removes the upload.

@@ -1,5 +1,6 @@
 //! Refusals of content before it is received.
 
+use crate::engine::relational::upload_counts::UploadCount;
 use crate::engine::sqlite::commit::stored;
 use crate::engine::sqlite::query::read_view::ReadView;
 use crate::engine::sqlite::tables::{head, quotas, staged};
@@ -18,7 +19,7 @@ impl ReadView<'_> {
         &self,
         at: &At,
         content: &Incoming,
-        arriving: staged::UploadCount,
+        arriving: UploadCount,
         of_all: u64,
     ) -> DbResult<()> {
         self.check_room(content, arriving)?;
@@ -46,7 +47,7 @@ impl ReadView<'_> {
         Ok(refuse(&within, counted)?)
     }
 
-    fn check_room(&self, content: &Incoming, arriving: staged::UploadCount) -> DbResult<()> {
+    fn check_room(&self, content: &Incoming, arriving: UploadCount) -> DbResult<()> {
         let held = staged::held(self.conn, self.reach.owner_key(), Timestamp(self.time))?;
         let uploads = held.uploads + arriving.uploads + u64::from(!content.has_begun);
         let bytes = held.bytes.saturating_add(arriving.bytes).saturating_add(content.arrives);

@@ -3,6 +3,7 @@
 use rusqlite::{Connection, Row, params};
 
 use crate::engine::planner::{MAX_EXTENT, Staged, StagedRow};
+use crate::engine::relational::upload_counts::UploadCount;
 use crate::engine::sqlite::tables::{chunk_refs, packs};
 use crate::error::{Error, ErrorKind};
 use crate::model::Timestamp;
@@ -72,13 +73,6 @@ pub(crate) fn content(conn: &Connection, id: u128) -> DbResult<Option<StagedRow>
     let row = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?));
     let found: Option<(String, String)> = one(conn, sql, [id.to_be_bytes()], row)?;
     found.map(|(owner, json)| Ok(StagedRow { owner, pieces: parse(&json)? })).transpose()
-}
-
-/// Number of uploads of an owner, and the bytes of room that they take.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct UploadCount {
-    pub(crate) uploads: u64,
-    pub(crate) bytes: u64,
 }
 
 /// Returns the SQL of the room that a finished upload takes: its size, or nothing if it has one chunk at

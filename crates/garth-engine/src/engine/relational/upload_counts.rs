@@ -1,39 +1,47 @@
-//! Uploads that arrive, or were discarded.
+//! Counts of uploads that are in progress in this process, or were discarded.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Mutex;
 
-use crate::engine::sqlite::tables::staged::UploadCount;
 use crate::model::Timestamp;
 use crate::threads::lock::lock;
 
 /// Nanoseconds for which discarded bytes are counted together.
 const MINUTE: i64 = 60_000_000_000;
 
+/// Number of uploads of an owner, and the bytes of room that they take.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct UploadCount {
+    /// Number of uploads.
+    pub uploads: u64,
+    /// Bytes of room.
+    pub bytes: u64,
+}
+
 /// Uploads in progress in this process, by owner, with the bytes that they have or are expected to have; and
 /// the bytes of discarded uploads whose files may still be there.
 #[derive(Debug, Default)]
-pub(crate) struct Arriving {
+pub struct UploadCounts {
     in_progress: Mutex<HashMap<String, UploadCount>>,
     /// By owner and the minute in which they end to count.
     discarded: Mutex<HashMap<String, BTreeMap<i64, u64>>>,
 }
 
-impl Arriving {
+impl UploadCounts {
     /// Counts an upload that begins.
-    pub(super) fn begin(&self, owner: &str) {
+    pub fn begin(&self, owner: &str) {
         lock(&self.in_progress).entry(owner.to_owned()).or_default().uploads += 1;
     }
 
-    /// Counts an upload with `bytes`, which had `before`.
-    pub(super) fn count(&self, owner: &str, before: u64, bytes: u64) {
+    /// Counts an upload with `bytes` instead of the `before` that it had.
+    pub fn count(&self, owner: &str, before: u64, bytes: u64) {
         let mut owners = lock(&self.in_progress);
         let Some(of_owner) = owners.get_mut(owner) else { return };
         of_owner.bytes = of_owner.bytes.saturating_sub(before).saturating_add(bytes);
     }
 
-    /// Counts an upload that had `bytes` no longer.
-    pub(super) fn end(&self, owner: &str, bytes: u64) {
+    /// Ends the count of an upload that had `bytes`.
+    pub fn end(&self, owner: &str, bytes: u64) {
         let mut owners = lock(&self.in_progress);
         let Some(of_owner) = owners.get_mut(owner) else { return };
         of_owner.bytes = of_owner.bytes.saturating_sub(bytes);
@@ -44,7 +52,7 @@ impl Arriving {
     }
 
     /// Counts the bytes of an upload that is discarded `now`, until a time and up to a minute longer.
-    pub(crate) fn discard(&self, owner: &str, bytes: u64, now: Timestamp, until: Timestamp) {
+    pub fn discard(&self, owner: &str, bytes: u64, now: Timestamp, until: Timestamp) {
         let mut owners = lock(&self.discarded);
         owners.retain(|_, minutes| {
             minutes.retain(|minute, _| *minute >= minute_of(now));
@@ -58,12 +66,12 @@ impl Arriving {
     }
 
     /// Returns the bytes of the uploads in progress of all owners.
-    pub(crate) fn bytes(&self) -> u64 {
+    pub fn bytes(&self) -> u64 {
         lock(&self.in_progress).values().fold(0_u64, |sum, of| sum.saturating_add(of.bytes))
     }
 
     /// Returns the uploads of an owner. Discarded ones count with their bytes alone.
-    pub(crate) fn of(&self, owner: &str, now: Timestamp) -> UploadCount {
+    pub fn of(&self, owner: &str, now: Timestamp) -> UploadCount {
         let UploadCount { uploads, bytes } = lock(&self.in_progress).get(owner).copied().unwrap_or_default();
         let owners = lock(&self.discarded);
         let minutes = owners.get(owner).into_iter().flat_map(|minutes| minutes.range(minute_of(now)..));
