@@ -9,14 +9,19 @@
 //!   files decide;
 //! - `open_nodes`, `open_pasts`: nodes and states of the past that this process holds open, and which of them
 //!   have leases;
-//! - `upload_counts`: uploads in progress of each owner.
+//! - `upload_counts`: uploads in progress of each owner;
+//! - `answer_column`, `changes_column`: outcomes and changes of a commit as JSON, for its row in the log;
+//! - `interval`: where a span of commits is stored, so that a state of the past finds its rows.
 //!
 //! The module is public, and hidden from the documentation, for databases that live in other crates. It is
 //! not part of the stable interface of this crate.
 
+pub mod answer_column;
+pub mod changes_column;
 pub mod confinement;
 pub mod gate_judgements;
 pub mod gates;
+pub mod interval;
 pub mod open_nodes;
 pub mod open_pasts;
 pub mod upload_counts;

@@ -1,7 +1,7 @@
 //! The tables of an account's database, and how one is created, opened and upgraded. Described in
 //! `docs/format.md`. Why names are keyed by path: `docs/decisions/names-keyed-by-path.md`.
 
-pub(crate) mod interval;
+mod fork_function;
 
 use std::path::Path;
 
@@ -152,10 +152,9 @@ CREATE TABLE unnamed (ino INTEGER PRIMARY KEY, doomed_at INTEGER NOT NULL) STRIC
 ALTER TABLE head ADD COLUMN copies INTEGER NOT NULL DEFAULT 0;
 ";
 
-/// Changes of format 3. Past names are found by their [`interval::fork`], so that the cost of listing a
-/// directory at a commit does not depend on its names at others. `born` is the first commit of the node of
-/// the name, or the commit in which the node last left this name, if that is among the last names that it
-/// left. `born_fork` is the fork of the span from there: it covers the part of the history of the name before
+/// Changes of format 3. Past names are found by their `fork`, so that the cost of listing a directory at a
+/// commit does not depend on its names at others. `born` is the first commit of the node of the name, or the
+/// commit in which the node last left this name, if that is among the last names that it left. `born_fork` is the fork of the span from there: it covers the part of the history of the name before
 /// the node got it.
 ///
 /// New are counts of references to chunks, the ranges of pack files that no chunk uses, the files that `gc`
@@ -396,7 +395,7 @@ CREATE INDEX idempotency_seq ON idempotency (seq);
 /// Creates the tables of a new database.
 #[cfg(test)]
 pub(crate) fn make_tables(conn: &Connection) {
-    interval::register(conn).unwrap();
+    fork_function::register(conn).unwrap();
     FORMAT.scripts.iter().for_each(|script| conn.execute_batch(script).unwrap());
     initialise(conn, &Registry::empty()).unwrap();
 }
@@ -409,7 +408,7 @@ pub(crate) fn database(folder: &Path) -> Database {
         statements: 128,
         cache_kib: 8192,
         prepare: |conn| {
-            interval::register(conn)?;
+            fork_function::register(conn)?;
             conn.pragma_update(None, "temp_store", "MEMORY")?;
             // 16 MiB: a WAL that one large commit made longer is truncated when it starts over.
             conn.pragma_update(None, "journal_size_limit", 16 << 20)?;

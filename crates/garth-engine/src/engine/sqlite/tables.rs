@@ -25,7 +25,7 @@
 //! | `packs` | `pack`, `hole` |
 //! | `small_files` | `name`, `node`, `attribute`, `extent` and `chunk`, joined |
 //! | `staged` | `staged` |
-//! | `commit_log` | `log`, `log_more`; their columns `answer` and `changes` in files of their own |
+//! | `commit_log` | `log`, `log_more`; their columns `answer` and `changes` in `engine/relational/` |
 //! | `idempotency`, `snapshots`, `expiry` | `idempotency`, `snapshot`, `expiry` |
 //! | `leases`, `past_leases` | `lease` and `unnamed`, `past_lease` |
 //! | `quotas`, `judged_prefixes` | `quota`, `judged` |
@@ -34,8 +34,6 @@
 //! | `fold` | `fold`, `fold_node` |
 //! | `folded_authors` | `author`, `folded_author` |
 
-pub(crate) mod answer_column;
-pub(crate) mod changes_column;
 pub(crate) mod chunk_refs;
 pub(crate) mod chunks;
 pub(crate) mod commit_log;

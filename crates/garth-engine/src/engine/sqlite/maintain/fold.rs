@@ -16,6 +16,7 @@ use std::collections::BTreeSet;
 
 use rusqlite::Connection;
 
+use crate::engine::relational::changes_column;
 use crate::engine::sqlite::SqliteFs;
 use crate::engine::sqlite::maintain::holds;
 use crate::engine::sqlite::maintain::step::{Times, Turn};
@@ -24,8 +25,7 @@ use crate::engine::sqlite::tables::fold::{self, Pass, Phase};
 use crate::engine::sqlite::tables::folded_authors::Spans;
 use crate::engine::sqlite::tables::past_names::EndedName;
 use crate::engine::sqlite::tables::{
-    MAX, changes_column, chunk_refs, commit_log, content_gone, dir_times, head, leases, nodes, past_names,
-    replaced,
+    MAX, chunk_refs, commit_log, content_gone, dir_times, head, leases, nodes, past_names, replaced,
 };
 use crate::error::Result;
 use crate::fs::store::Collected;

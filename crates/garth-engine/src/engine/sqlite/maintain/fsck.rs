@@ -17,12 +17,13 @@ mod timestamps;
 
 use rusqlite::Connection;
 
+use crate::engine::relational::{answer_column, changes_column};
 use crate::engine::sqlite::SqliteFs;
 use crate::engine::sqlite::fulltext::changed_files::{IndexedFile, current_bytes};
 use crate::engine::sqlite::fulltext::verify;
 use crate::engine::sqlite::query::read_view::ReadView;
 use crate::engine::sqlite::schema::SUBJECT;
-use crate::engine::sqlite::tables::{answer_column, changes_column, fold, head};
+use crate::engine::sqlite::tables::{fold, head};
 use crate::error::{ErrorKind, Result};
 use crate::fs::store::Fsck;
 use crate::model::Ino;
@@ -144,7 +145,7 @@ impl Check<'_> {
                 }
                 let answer = row.get::<_, Option<String>>(2)?;
                 // Sizes are not checked: an older record without them parses with any.
-                let no_size = |_, _| Ok(0);
+                let no_size = |_, _| -> Result<u64> { Ok(0) };
                 if answer.is_some_and(|json| answer_column::from_json(&json, seq, no_size).is_err()) {
                     report.add("log", format!("the answer of commit {seq} cannot be read"));
                 }

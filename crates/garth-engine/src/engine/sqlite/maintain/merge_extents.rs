@@ -13,11 +13,10 @@ use std::collections::{BTreeSet, VecDeque};
 use rusqlite::Connection;
 
 use crate::engine::planner::{DEDUP_FROM, ExtentRow, NodeRow};
+use crate::engine::relational::changes_column;
 use crate::engine::sqlite::chunk_store::{self, Packs};
 use crate::engine::sqlite::maintain::step::Turn;
-use crate::engine::sqlite::tables::{
-    MAX, changes_column, chunk_refs, chunks, commit_log, extents, nodes, origins,
-};
+use crate::engine::sqlite::tables::{MAX, chunk_refs, chunks, commit_log, extents, nodes, origins};
 use crate::error::ErrorKind;
 use crate::model::{ChangeKind, Timestamp};
 use crate::runtime::Runtime;

@@ -3,9 +3,10 @@
 use rusqlite::Connection;
 
 use crate::engine::planner::LogChange;
+use crate::engine::relational::changes_column;
 use crate::engine::sqlite::query::read_view::ReadView;
 use crate::engine::sqlite::tables::names_of_node::{self, CommitSpan};
-use crate::engine::sqlite::tables::{MAX, changes_column, commit_log, nodes, past_names};
+use crate::engine::sqlite::tables::{MAX, commit_log, nodes, past_names};
 use crate::error::Error;
 use crate::model::{
     Change, ChangeKind, Changes, ChangesQuery, CommitChanges, CommitInfo, Ino, MAX_CHANGE_PATHS,

@@ -4,8 +4,9 @@
 use rusqlite::{Connection, Row, params};
 
 use crate::engine::planner::{HeadRow, LogChange};
+use crate::engine::relational::{answer_column, changes_column};
 use crate::engine::sqlite::schema::{BY_SESSION, HAS_SESSION};
-use crate::engine::sqlite::tables::{MAX, answer_column, changes_column, head, nodes};
+use crate::engine::sqlite::tables::{MAX, head, nodes};
 use crate::error::{Error, ErrorKind};
 use crate::model::{Author, Batch, Commit, CommitId, CommitInfo, Seq, SessionOf, Timestamp};
 use crate::sqlite::{DbResult, all, one};
@@ -30,8 +31,9 @@ pub(super) type AnswerRow = (u64, i64, Option<String>);
 
 /// Returns the commit as its caller got it.
 pub(super) fn answered(conn: &Connection, (seq, time, answer): AnswerRow) -> DbResult<Commit> {
-    let size_of =
-        |ino: u64, seq: u64| Ok(nodes::version(conn, ino.min(MAX), seq)?.map_or(0, |node| node.size));
+    let size_of = |ino: u64, seq: u64| -> DbResult<u64> {
+        Ok(nodes::version(conn, ino.min(MAX), seq)?.map_or(0, |node| node.size))
+    };
     let outcomes = answer.map_or(Ok(Vec::new()), |json| answer_column::from_json(&json, seq, size_of))?;
     Ok(Commit {
         seq: Seq(seq),

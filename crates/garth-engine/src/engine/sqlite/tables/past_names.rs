@@ -4,7 +4,7 @@
 use rusqlite::{Connection, params};
 
 use crate::engine::planner::NameRow;
-use crate::engine::sqlite::schema::interval;
+use crate::engine::relational::interval;
 use crate::engine::sqlite::tables::live_names::{below, below_row, name_row, pair};
 use crate::engine::sqlite::tables::node_columns::KindColumn;
 use crate::engine::sqlite::tables::{MAX, head};

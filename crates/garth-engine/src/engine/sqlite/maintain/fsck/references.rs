@@ -10,8 +10,9 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use rusqlite::{Connection, params};
 
 use super::{Check, ROWS};
+use crate::engine::relational::changes_column;
 use crate::engine::sqlite::SqliteFs;
-use crate::engine::sqlite::tables::{MAX, changes_column, head, staged};
+use crate::engine::sqlite::tables::{MAX, head, staged};
 use crate::error::Result;
 use crate::sqlite::{DbResult, all, one};
 

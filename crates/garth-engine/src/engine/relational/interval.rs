@@ -8,12 +8,9 @@
 //! each fork has at most one that contains the commit. (The relational interval tree of Kriegel, Pötke and
 //! Seidl, VLDB 2000.)
 
-use rusqlite::Connection;
-use rusqlite::functions::FunctionFlags;
-
 /// Returns the fork of the span from commit `since` up to but excluding commit `till`. For an empty span
 /// returns 0, which is no fork.
-pub(crate) const fn fork(since: u64, till: u64) -> u64 {
+pub const fn fork(since: u64, till: u64) -> u64 {
     if till <= since {
         return 0;
     }
@@ -24,15 +21,9 @@ pub(crate) const fn fork(since: u64, till: u64) -> u64 {
 }
 
 /// Returns the forks of all ended spans that contain commit `seq`, if the last commit is `head`.
-pub(crate) fn forks_at(seq: u64, head: u64) -> impl Iterator<Item = u64> {
+pub fn forks_at(seq: u64, head: u64) -> impl Iterator<Item = u64> {
     // An ended span ends with `head` at the latest, so no fork is larger.
     (0..63).map(move |level| (seq >> level | 1) << level).filter(move |fork| seq > 0 && *fork <= head)
-}
-
-/// Registers the SQL function `fork(since, till)`.
-pub(crate) fn register(conn: &Connection) -> rusqlite::Result<()> {
-    let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC;
-    conn.create_scalar_function("fork", 2, flags, |values| Ok(fork(values.get(0)?, values.get(1)?)))
 }
 
 #[cfg(test)]

@@ -23,7 +23,7 @@ const MORE: char = '+';
 ///
 /// # Errors
 /// `Io` if they cannot be written as JSON: no commit may be written without its changes.
-pub(crate) fn to_json(changes: &[LogChange]) -> Result<Vec<(usize, String)>> {
+pub fn to_json(changes: &[LogChange]) -> Result<Vec<(usize, String)>> {
     let failed = |e| Error::new(ErrorKind::Io, "the changes of a commit cannot be recorded").with_source(e);
     let (mut pieces, mut first, mut piece) = (Vec::new(), 0, String::new());
     for (number, change) in changes.iter().enumerate() {
@@ -62,7 +62,7 @@ fn row(change: &LogChange) -> Row {
 ///
 /// # Errors
 /// `Corrupt` for text that [`to_json`] does not write.
-pub(crate) fn from_json(text: &str) -> Result<(Vec<LogChange>, bool)> {
+pub fn from_json(text: &str) -> Result<(Vec<LogChange>, bool)> {
     let damaged = || Error::damaged("a row of the log is damaged");
     let path = |text: &str| TreePath::parse_stored(text).map_err(|e| damaged().with_source(e));
     let (json, more) = text.strip_prefix(MORE).map_or((text, false), |json| (json, true));
