@@ -154,8 +154,8 @@ ALTER TABLE head ADD COLUMN copies INTEGER NOT NULL DEFAULT 0;
 
 /// Changes of format 3. Past names are found by their `fork`, so that the cost of listing a directory at a
 /// commit does not depend on its names at others. `born` is the first commit of the node of the name, or the
-/// commit in which the node last left this name, if that is among the last names that it left. `born_fork` is the fork of the span from there: it covers the part of the history of the name before
-/// the node got it.
+/// commit in which the node last left this name, if that is among the last names that it left. `born_fork` is
+/// the fork of the span from there: it covers the part of the history of the name before the node got it.
 ///
 /// New are counts of references to chunks, the ranges of pack files that no chunk uses, the files that `gc`
 /// has to examine, the indexes for these, and the commits that wrote the bytes of merged chunks.
