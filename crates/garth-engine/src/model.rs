@@ -54,7 +54,8 @@ pub use query::{
     ByteRange, Fetched, Filling, Head, HistoryPage, Item, Listing, MAX_PAGE, MAX_PAGE_BYTES, MAX_READ,
     Moment, NamesPage, Page, SnapshotsPage, Version, Walk, WalkItem, WalkPage, Weigh,
 };
-pub(crate) use query::{check_items, check_limit};
+#[doc(hidden)]
+pub use query::{check_items, check_limit};
 pub use search::{
     Hit, HitContext, MAX_CONTEXT, MAX_CONTEXT_BYTES, MAX_HITS, MAX_PATTERNS, MAX_PER_FILE, PatternBelow,
     ScoreParts, SearchAnswer, SearchMode, SearchQuery,

@@ -237,17 +237,18 @@ pub struct AddedOps {
 
 /// Paths that each part of a batch may reach.
 #[derive(Debug)]
-pub(crate) struct Reaches {
+#[doc(hidden)]
+pub struct Reaches {
     /// Reach of the caller's operations.
-    pub(crate) own: Within,
+    pub own: Within,
     /// Reach of assumptions, and of operations that views have added.
-    pub(crate) added: Within,
+    pub added: Within,
     by_views: HashSet<usize>,
 }
 
 impl Reaches {
     /// Returns the paths that an operation may reach.
-    pub(crate) fn of(&self, op: usize) -> &Within {
+    pub fn of(&self, op: usize) -> &Within {
         if self.by_views.contains(&op) { &self.added } else { &self.own }
     }
 }
@@ -422,7 +423,8 @@ impl Batch {
     }
 
     /// Returns the paths that each part may reach.
-    pub(crate) fn reaches(&self) -> Reaches {
+    #[doc(hidden)]
+    pub fn reaches(&self) -> Reaches {
         let own = self.within.clone().unwrap_or_else(Within::everything);
         let added = self.added.within.as_ref().map_or_else(|| own.clone(), |added| own.union(added));
         Reaches { own, added, by_views: self.added.ops.iter().copied().collect() }
@@ -430,7 +432,8 @@ impl Batch {
 
     /// Returns the batch as committed through a handle that reaches no more than `reach`, and changes nothing
     /// in `read_only`.
-    pub(crate) fn inside(self, reach: &Within, read_only: &Within) -> Self {
+    #[doc(hidden)]
+    pub fn inside(self, reach: &Within, read_only: &Within) -> Self {
         let read_only = match (self.read_only, read_only.is_nothing()) {
             (known, true) => known,
             (None, false) => Some(read_only.clone()),
@@ -443,18 +446,24 @@ impl Batch {
     }
 
     /// Returns the key of the owner; empty for the owner of the tree.
-    pub(crate) fn owner_key(&self) -> &str {
+    #[doc(hidden)]
+    pub fn owner_key(&self) -> &str {
         key(self.owner.as_ref())
     }
 
     /// Returns the key of the owner of the idempotency record.
-    pub(crate) fn record_owner_key(&self) -> &str {
+    #[doc(hidden)]
+    pub fn record_owner_key(&self) -> &str {
         let keys = self.idempotency.as_ref().and_then(|record| record.keys.as_ref());
         keys.map_or_else(|| self.owner_key(), |keys| key(keys.owner()))
     }
 
     /// Checks that the key space of the record is one of this tree.
-    pub(crate) fn check_keys<T: Any + Send + Sync>(&self, tree: &Arc<T>) -> Result<()> {
+    ///
+    /// # Errors
+    /// `InvalidArgument` for that of another tree.
+    #[doc(hidden)]
+    pub fn check_keys<T: Any + Send + Sync>(&self, tree: &Arc<T>) -> Result<()> {
         match self.idempotency.as_ref().and_then(|record| record.keys.as_ref()) {
             Some(keys) if !keys.is_of(tree) => Err(Error::invalid(
                 "the idempotency record belongs to another tree; use a key space of this one",
@@ -464,7 +473,8 @@ impl Batch {
     }
 
     /// Returns the keys of the owners whose staged bodies the batch may use.
-    pub(crate) fn stagers(&self) -> Vec<&str> {
+    #[doc(hidden)]
+    pub fn stagers(&self) -> Vec<&str> {
         [&self.owner].into_iter().chain(&self.joined).map(|owner| key(owner.as_ref())).collect()
     }
 
@@ -475,7 +485,8 @@ impl Batch {
     }
 
     /// Returns true if a condition asks for a hash of content.
-    pub(crate) fn hashes(&self) -> bool {
+    #[doc(hidden)]
+    pub fn hashes(&self) -> bool {
         let checks = self.ops.iter().filter_map(|op| match op {
             Op::Check { that, .. } => Some(that),
             _ => None,

@@ -56,7 +56,11 @@ impl Blame {
 
     /// Looks up the commits, and cuts the answer to `limit` runs and [`MAX_BLAME`] bytes, but to no less than
     /// one run.
-    pub(crate) fn with_commits<E>(
+    ///
+    /// # Errors
+    /// Errors of `commit`.
+    #[doc(hidden)]
+    pub fn with_commits<E>(
         mut self,
         limit: usize,
         mut commit: impl FnMut(Seq) -> Result<CommitInfo, E>,

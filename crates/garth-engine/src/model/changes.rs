@@ -119,7 +119,8 @@ impl ChangesQuery {
     ///
     /// # Errors
     /// `InvalidArgument` for a limit or a number of subtrees out of range.
-    pub(crate) fn check(&self) -> Result<Within> {
+    #[doc(hidden)]
+    pub fn check(&self) -> Result<Within> {
         check_limit(self.limit)?;
         if self.within.len() > MAX_SUBTREES {
             return Err(Error::invalid(format!("a query names at most {MAX_SUBTREES} subtrees")));
@@ -183,7 +184,8 @@ impl Change {
     }
 
     /// Returns the bytes that count towards [`MAX_CHANGES_BYTES`].
-    pub(crate) fn bytes(&self) -> usize {
+    #[doc(hidden)]
+    pub fn bytes(&self) -> usize {
         let text = match &self.kind {
             ChangeKind::Renamed { from } => from.key().len(),
             ChangeKind::Snapshot { name } | ChangeKind::SnapshotDropped { name } => name.len(),

@@ -32,20 +32,23 @@ pub struct CommitInfo {
 
 impl CommitInfo {
     /// Returns the bytes that count towards [`MAX_CHANGES_BYTES`](super::MAX_CHANGES_BYTES).
-    pub(crate) fn bytes(&self) -> usize {
+    #[doc(hidden)]
+    pub fn bytes(&self) -> usize {
         let author = self.author.fields().into_iter().flat_map(|(_, field)| field);
         self.message.len() + author.map(String::len).sum::<usize>()
     }
 
     /// Returns what is known of a commit that is no longer in the log. `time` is that of the first readable
     /// state.
-    pub(crate) fn of_folded(seq: Seq, time: Timestamp, author: Author) -> Self {
+    #[doc(hidden)]
+    pub fn of_folded(seq: Seq, time: Timestamp, author: Author) -> Self {
         Self { seq, time, id: None, author, message: String::new(), overrides_rules: false, folded: true }
     }
 
     /// Removes everything except sequence number and time, for readers who see the result of the commit but
     /// not the commit.
-    pub(crate) fn unsigned(self) -> Self {
+    #[doc(hidden)]
+    pub fn unsigned(self) -> Self {
         let (author, message) = (Author::default(), String::new());
         Self { id: None, author, message, overrides_rules: false, ..self }
     }

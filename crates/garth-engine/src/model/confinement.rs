@@ -69,12 +69,14 @@ impl Owner {
     }
 
     /// Returns the form in which engines store the owner; never empty.
-    pub(crate) fn key(&self) -> &str {
+    #[doc(hidden)]
+    pub fn key(&self) -> &str {
         &self.0
     }
 
     /// Returns the owner from its stored form; `None` for the owner of the tree.
-    pub(crate) fn from_key(key: String) -> Option<Self> {
+    #[doc(hidden)]
+    pub fn from_key(key: String) -> Option<Self> {
         (!key.is_empty()).then_some(Self(key))
     }
 }
@@ -104,16 +106,22 @@ pub struct KeySpace {
 }
 
 impl KeySpace {
-    pub(crate) fn new<T: Any + Send + Sync>(tree: &Arc<T>, owner: Option<Owner>) -> Self {
+    /// Returns the key space of the handle of `owner` on a tree; the account's for `None`.
+    #[doc(hidden)]
+    pub fn new<T: Any + Send + Sync>(tree: &Arc<T>, owner: Option<Owner>) -> Self {
         let tree: Arc<dyn Any + Send + Sync> = Arc::<T>::clone(tree);
         Self { tree: Arc::downgrade(&tree), owner }
     }
 
-    pub(crate) fn owner(&self) -> Option<&Owner> {
+    /// Returns the owner of the records; `None` for the account.
+    #[doc(hidden)]
+    pub fn owner(&self) -> Option<&Owner> {
         self.owner.as_ref()
     }
 
-    pub(crate) fn is_of<T: Any + Send + Sync>(&self, tree: &Arc<T>) -> bool {
+    /// Returns true if the key space is one of this tree.
+    #[doc(hidden)]
+    pub fn is_of<T: Any + Send + Sync>(&self, tree: &Arc<T>) -> bool {
         // Only the addresses can be compared: the type of the tree is erased.
         self.tree.as_ptr().cast::<()>() == Arc::as_ptr(tree).cast()
     }
@@ -153,7 +161,8 @@ pub struct Gate {
 
 impl Gate {
     /// Returns the name of the entry that a path is, or is below; `None` for any other path.
-    pub(crate) fn entry_of<'p>(&self, path: &'p TreePath) -> Option<&'p str> {
+    #[doc(hidden)]
+    pub fn entry_of<'p>(&self, path: &'p TreePath) -> Option<&'p str> {
         // A sibling such as `dir-b` has no `/` behind the key.
         path.key().strip_prefix(self.dir.key())?.strip_prefix('/')?.split('/').next()
     }

@@ -92,7 +92,8 @@ impl Attributes {
     }
 
     /// Returns the bytes of all texts, which count towards the limit of an answer.
-    pub(crate) fn bytes(&self) -> usize {
+    #[doc(hidden)]
+    pub fn bytes(&self) -> usize {
         let tags: usize = self.tags.iter().map(String::len).sum();
         let metadata: usize = self.metadata.iter().map(|(key, value)| key.len() + value.len()).sum();
         let xattrs: usize = self.xattrs.iter().map(|(key, value)| key.len() + value.len()).sum();
@@ -100,7 +101,8 @@ impl Attributes {
     }
 
     /// Returns about the bytes of memory that these attributes take: texts may be short and many.
-    pub(crate) fn weight(&self) -> usize {
+    #[doc(hidden)]
+    pub fn weight(&self) -> usize {
         self.bytes() + OF_TEXT * (self.tags.len() + self.metadata.len() + self.xattrs.len())
     }
 }

@@ -18,7 +18,8 @@ pub const MAX_KEY: usize = 1024;
 const BLOCK: usize = 1280;
 
 /// Returns a key as it is stored.
-pub(crate) fn kept(key: &str) -> String {
+#[doc(hidden)]
+pub fn kept(key: &str) -> String {
     if key.len() <= MAX_KEY {
         return key.to_owned();
     }
@@ -153,20 +154,23 @@ impl FindQuery {
     }
 
     /// Returns the key, as it is stored, if only one is asked for.
-    pub(crate) fn one_key(&self) -> Option<&str> {
+    #[doc(hidden)]
+    pub fn one_key(&self) -> Option<&str> {
         // As `equal` sets the range: no other text is between a key and the key with a NUL.
         let is_one = self.to.as_ref().is_some_and(|to| to.strip_suffix('\0') == Some(&self.from));
         is_one.then_some(&self.from)
     }
 
     /// Returns true if the query asks for the ends of files, for a projection by line.
-    pub(crate) fn is_of_ends(&self) -> bool {
+    #[doc(hidden)]
+    pub fn is_of_ends(&self) -> bool {
         // Lines have no empty keys, so the empty one stands for the end of a file.
         self.one_key() == Some("")
     }
 
     /// Returns true if the query asks for a key, as it is stored.
-    pub(crate) fn has(&self, key: &str) -> bool {
+    #[doc(hidden)]
+    pub fn has(&self, key: &str) -> bool {
         *key >= *self.from && self.to.as_ref().is_none_or(|to| *key < **to)
     }
 }
@@ -185,20 +189,22 @@ pub struct FindCursor {
 
 /// Position in the order of keys of one store.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct FindPlace {
+#[doc(hidden)]
+pub struct FindPlace {
     /// Key as it is stored.
-    pub(crate) key: String,
+    pub key: String,
     /// Inode.
-    pub(crate) ino: u64,
+    pub ino: u64,
     /// Line; 0 for a projection that is not by line.
-    pub(crate) line: u64,
+    pub line: u64,
     /// Last path that was returned, as a directory and a name; `None` if the row is done.
-    pub(crate) path: Option<(String, String)>,
+    pub path: Option<(String, String)>,
 }
 
 impl FindPlace {
     /// Returns true if a row, or some of its paths, follow a position.
-    pub(crate) fn is_behind(&self, place: &Self) -> bool {
+    #[doc(hidden)]
+    pub fn is_behind(&self, place: &Self) -> bool {
         let row = |place: &Self| (place.key.clone(), place.ino, place.line);
         match row(self).cmp(&row(place)) {
             // The page ended among the paths of this row.
@@ -254,7 +260,8 @@ impl FindCursor {
     }
 
     /// Returns the position after a row of a store.
-    pub(crate) fn behind(place: FindPlace) -> Self {
+    #[doc(hidden)]
+    pub fn behind(place: FindPlace) -> Self {
         Self { part: 0, behind: Some(place), given: 0 }
     }
 
@@ -262,7 +269,8 @@ impl FindCursor {
     ///
     /// # Errors
     /// `InvalidArgument` for the cursor of a view.
-    pub(crate) fn place(&self) -> Result<Option<&FindPlace>> {
+    #[doc(hidden)]
+    pub fn place(&self) -> Result<Option<&FindPlace>> {
         match self {
             Self { part: 0, behind, given: 0 } => Ok(behind.as_ref()),
             _ => Err(Error::invalid("the cursor belongs to another filesystem; start again without it")),

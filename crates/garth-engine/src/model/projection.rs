@@ -17,7 +17,8 @@ impl Projection {
     pub const METADATA: Self = Self(2);
 
     /// Projections of attributes, which every kind of node has.
-    pub(crate) const OF_ATTRIBUTES: [Self; 2] = [Self::TAG, Self::METADATA];
+    #[doc(hidden)]
+    pub const OF_ATTRIBUTES: [Self; 2] = [Self::TAG, Self::METADATA];
 
     /// Returns the projection with the number under which its keys are stored. Never reuse the number of
     /// another one, not even of one that was removed.

@@ -72,8 +72,12 @@ impl<K> Page<K> {
     }
 }
 
-/// Refuses a page of no items, or of more than [`MAX_PAGE`].
-pub(crate) fn check_limit(limit: usize) -> Result<()> {
+/// Checks the limit of a page.
+///
+/// # Errors
+/// `InvalidArgument` for no items, or more than [`MAX_PAGE`].
+#[doc(hidden)]
+pub fn check_limit(limit: usize) -> Result<()> {
     if (1..=MAX_PAGE).contains(&limit) {
         return Ok(());
     }
@@ -285,13 +289,18 @@ impl Fetched {
     }
 
     /// Returns answers to the first items, for items without a common state.
-    pub(crate) fn of_no_state(items: Vec<Result<(Entry, Bytes)>>) -> Self {
+    #[doc(hidden)]
+    pub fn of_no_state(items: Vec<Result<(Entry, Bytes)>>) -> Self {
         Self { seq: None, items }
     }
 }
 
-/// Refuses more items than [`fetch_many`](crate::FileSystem::fetch_many) takes.
-pub(crate) fn check_items(items: usize) -> Result<()> {
+/// Checks the number of items for [`fetch_many`](crate::FileSystem::fetch_many).
+///
+/// # Errors
+/// `InvalidArgument` for more than [`MAX_PAGE`].
+#[doc(hidden)]
+pub fn check_items(items: usize) -> Result<()> {
     if items <= MAX_PAGE {
         return Ok(());
     }
