@@ -325,7 +325,8 @@ impl Error {
 
     /// Returns the error with `path` as its path if it has none yet.
     #[must_use]
-    pub(crate) fn about(mut self, path: &TreePath) -> Self {
+    #[doc(hidden)]
+    pub fn about(mut self, path: &TreePath) -> Self {
         self.path.get_or_insert_with(|| path.clone());
         self
     }
@@ -398,12 +399,15 @@ impl<T> OptionalExt<T> for Result<T> {
 
 /// Shorthands for the errors that several places raise, so that they read the same everywhere.
 impl Error {
-    pub(crate) fn not_found(path: &TreePath) -> Self {
+    /// Returns the error for a path that names nothing.
+    #[doc(hidden)]
+    pub fn not_found(path: &TreePath) -> Self {
         Self::at(ErrorKind::NotFound, path, "no such file or directory")
     }
 
     /// Returns the error for creating a name that is excluded, whether it exists or not.
-    pub(crate) fn closed(path: &TreePath) -> Self {
+    #[doc(hidden)]
+    pub fn closed(path: &TreePath) -> Self {
         let message = match path.segments().next() == SYSTEM.strip_prefix('/') {
             true => "this name is reserved for garth; use another one",
             false => {
@@ -415,11 +419,14 @@ impl Error {
     }
 
     /// Returns the error for stored data that is damaged. `what` says which.
-    pub(crate) fn damaged(what: impl Into<String>) -> Self {
+    #[doc(hidden)]
+    pub fn damaged(what: impl Into<String>) -> Self {
         Self::new(ErrorKind::Corrupt, what).advising(Advice::Command, "run `garth fsck`")
     }
 
-    pub(crate) fn not_a_directory(path: &TreePath) -> Self {
+    /// Returns the error for a path that leads through something other than a directory.
+    #[doc(hidden)]
+    pub fn not_a_directory(path: &TreePath) -> Self {
         Self::at(ErrorKind::NotADirectory, path, "not a directory")
     }
 
@@ -442,7 +449,8 @@ impl Error {
 
     /// Returns the error for a part of the past that is no longer stored. `oldest` is the first commit whose
     /// state is readable.
-    pub(crate) fn gone(oldest: u64) -> Self {
+    #[doc(hidden)]
+    pub fn gone(oldest: u64) -> Self {
         let message = format!(
             "the past before sequence number {oldest} is no longer stored; ask for {oldest} or later"
         );
@@ -450,7 +458,8 @@ impl Error {
     }
 
     /// Returns the error for the content of a file at a sequence number, that its path class no longer keeps.
-    pub(crate) fn content_gone(seq: u64) -> Self {
+    #[doc(hidden)]
+    pub fn content_gone(seq: u64) -> Self {
         let message = format!(
             "the content at sequence number {seq} is no longer stored, because the retention of its path class \
              keeps less; ask for a later version, or for the file as it is now"
@@ -459,17 +468,22 @@ impl Error {
     }
 
     /// Returns the error for a file held open whose last name was removed, and whose content after it.
-    pub(crate) fn unnamed_gone() -> Self {
+    #[doc(hidden)]
+    pub fn unnamed_gone() -> Self {
         let message = "this open file has no name any more, and its content is no longer stored; open a file \
                        by its path";
         Self::new(ErrorKind::Gone, message)
     }
 
-    pub(crate) fn no_such_offset() -> Self {
+    /// Returns the error of a search for data or holes after the last one.
+    #[doc(hidden)]
+    pub fn no_such_offset() -> Self {
         Self::new(ErrorKind::NoSuchOffset, "no data follows this offset")
     }
 
-    pub(crate) fn no_node() -> Self {
+    /// Returns the error for an inode that does not exist or is out of reach.
+    #[doc(hidden)]
+    pub fn no_node() -> Self {
         Self::new(ErrorKind::NotFound, "no such node")
     }
 }

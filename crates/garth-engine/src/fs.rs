@@ -9,13 +9,15 @@
 mod capabilities;
 pub(crate) mod ext;
 mod filesystem;
-pub(crate) mod forks;
+#[doc(hidden)]
+pub mod forks;
 mod handle;
 pub mod lower;
 pub(crate) mod named_errors;
 pub mod resolve;
 pub mod restore;
-pub(crate) mod search_patterns;
+#[doc(hidden)]
+pub mod search_patterns;
 mod shared;
 pub mod sought;
 pub mod store;

@@ -26,7 +26,8 @@ use crate::stats::HomeStats;
 pub use self::account::{
     Account, AccountRequest, AccountState, Mark, StoredSize, check_account_id, is_being_deleted,
 };
-pub(crate) use self::account::{being_deleted, not_removed};
+#[doc(hidden)]
+pub use self::account::{being_deleted, not_removed};
 pub use self::binding::Binding;
 pub use self::key::{
     Admitted, ApiKey, KeysPage, MAX_KEY_LABEL, NewKey, Rotated, Rotation, Scope, scopes_to_text,

@@ -107,7 +107,11 @@ impl Name {
     }
 
     /// Validates a name that was stored, and takes its text.
-    pub(crate) fn from_row(name: String) -> Result<Self> {
+    ///
+    /// # Errors
+    /// Those of [`Name::parse`].
+    #[doc(hidden)]
+    pub fn from_row(name: String) -> Result<Self> {
         check_name(&name)?;
         Ok(Self(name))
     }
@@ -252,7 +256,11 @@ impl TreePath {
     }
 
     /// Parses the text of a path that an engine has stored, which may have up to [`MAX_STORED_PATH`] bytes.
-    pub(crate) fn parse_stored(path: &str) -> Result<Self> {
+    ///
+    /// # Errors
+    /// Those of [`TreePath::parse`], apart from the limit.
+    #[doc(hidden)]
+    pub fn parse_stored(path: &str) -> Result<Self> {
         if path == "/" {
             return Ok(Self::root());
         }
@@ -265,7 +273,8 @@ impl TreePath {
     }
 
     /// Returns the path of a key (see [`TreePath::key`]). The text is one that an engine stored.
-    pub(crate) fn from_key(key: String) -> Self {
+    #[doc(hidden)]
+    pub fn from_key(key: String) -> Self {
         Self(key)
     }
 

@@ -96,7 +96,8 @@ impl Rule {
     }
 
     /// Returns the identity of the constraint.
-    pub(crate) fn digest(&self) -> &Digest {
+    #[doc(hidden)]
+    pub fn digest(&self) -> &Digest {
         &self.digest
     }
 }

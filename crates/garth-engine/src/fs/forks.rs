@@ -8,7 +8,7 @@ use crate::model::Seq;
 use crate::path::{Name, SYSTEM, TreePath};
 
 /// Name of the file that describes the lower layer of a stored overlay.
-pub(crate) const ABOUT: &str = "overlay.json";
+pub const ABOUT: &str = "overlay.json";
 
 /// Lower layer of a stored overlay.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,11 +21,14 @@ pub struct LowerLayer {
 }
 
 /// Returns the directory of the overlays of an account.
-pub(crate) fn overlays() -> Result<TreePath> {
+pub fn overlays() -> Result<TreePath> {
     Ok(TreePath::parse(SYSTEM)?.join(&Name::parse("overlays")?)?)
 }
 
 /// Returns the path of the description in the directory of an overlay.
-pub(crate) fn about(overlay: &TreePath) -> Result<TreePath> {
+///
+/// # Errors
+/// `NameTooLong` for a directory that no path fits into.
+pub fn about(overlay: &TreePath) -> Result<TreePath> {
     Ok(overlay.join(&Name::parse(ABOUT)?)?)
 }

@@ -8,14 +8,14 @@ use crate::rule::PathPattern;
 
 /// Glob patterns, each relative to a directory.
 #[derive(Debug)]
-pub(crate) struct SearchPatterns(Vec<(TreePath, PathPattern)>);
+pub struct SearchPatterns(Vec<(TreePath, PathPattern)>);
 
 impl SearchPatterns {
     /// Parses the patterns of a query.
     ///
     /// # Errors
     /// `InvalidArgument` for a malformed pattern.
-    pub(crate) fn of(query: &SearchQuery) -> Result<Self> {
+    pub fn of(query: &SearchQuery) -> Result<Self> {
         let patterns = query
             .patterns
             .iter()
@@ -28,7 +28,7 @@ impl SearchPatterns {
     ///
     /// # Errors
     /// `InvalidArgument` for a malformed pattern.
-    pub(crate) fn relative_to(top: &TreePath, patterns: &[PatternBelow]) -> Result<Vec<PatternBelow>> {
+    pub fn relative_to(top: &TreePath, patterns: &[PatternBelow]) -> Result<Vec<PatternBelow>> {
         let (root, mut relative) = (TreePath::root(), Vec::with_capacity(patterns.len()));
         for PatternBelow { from, pattern } in patterns {
             let parsed = PathPattern::parse(pattern)?;
@@ -43,7 +43,7 @@ impl SearchPatterns {
     }
 
     /// Returns true if one of the patterns matches a path, or if there are none.
-    pub(crate) fn have(&self, path: &TreePath) -> bool {
+    pub fn have(&self, path: &TreePath) -> bool {
         let has = |(from, pattern): &(TreePath, PathPattern)| match from.is_root() {
             true => pattern.has(path),
             false => path
@@ -58,7 +58,7 @@ impl SearchPatterns {
     ///
     /// # Errors
     /// `NameTooLong` for a directory that no path fits into.
-    pub(crate) fn places(&self) -> Result<Within> {
+    pub fn places(&self) -> Result<Within> {
         if self.0.is_empty() {
             return Ok(Within::everything());
         }

@@ -442,7 +442,9 @@ pub struct Finding {
 }
 
 impl Fsck {
-    pub(crate) fn add(&mut self, kind: &'static str, detail: String) {
+    /// Adds a finding of this kind, with a description of the damage and its place.
+    #[doc(hidden)]
+    pub fn add(&mut self, kind: &'static str, detail: String) {
         self.findings.push(Finding { kind, detail });
     }
 }

@@ -38,13 +38,13 @@ pub fn is_being_deleted(error: &Error) -> bool {
 }
 
 /// Returns the error of a call that needs an account whose deletion has begun.
-pub(crate) fn being_deleted() -> Error {
+pub fn being_deleted() -> Error {
     let message = "the account is being deleted";
     Error::new(ErrorKind::NotFound, message).with_source(BeingDeleted(None))
 }
 
 /// Returns the error of a deletion whose files cannot be removed yet.
-pub(crate) fn not_removed(cause: Error) -> Error {
+pub fn not_removed(cause: Error) -> Error {
     let message = "the account is being deleted: its keys and files are out of reach, but the files cannot be \
         removed yet; garth tries again";
     Error::new(cause.kind(), message).with_source(BeingDeleted(Some(cause)))

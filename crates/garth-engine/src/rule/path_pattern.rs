@@ -118,7 +118,8 @@ impl PathPattern {
     ///
     /// # Errors
     /// `InvalidArgument` for such a pattern; errors of `kind_of`.
-    pub(crate) fn refuse_directory<E: From<Error>>(
+    #[doc(hidden)]
+    pub fn refuse_directory<E: From<Error>>(
         &self,
         kind_of: impl FnOnce(&TreePath) -> Result<Option<Kind>, E>,
     ) -> Result<(), E> {

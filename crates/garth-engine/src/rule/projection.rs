@@ -89,7 +89,8 @@ impl ContentProjection {
 
     /// Returns true if the file of a name has keys in every entry of a directory, whatever the name of the
     /// entry.
-    pub(crate) fn has_in_each_entry(&self, dir: &TreePath, file: &str) -> bool {
+    #[doc(hidden)]
+    pub fn has_in_each_entry(&self, dir: &TreePath, file: &str) -> bool {
         !self.is_by_line()
             && (self.is_name)(file)
             && self.patterns.iter().any(|pattern| pattern.has_in_each_entry(dir, file))

@@ -168,7 +168,8 @@ impl Registry {
     ///
     /// # Errors
     /// `Unsupported`.
-    pub(crate) fn check(&self, projection: Projection) -> Result<()> {
+    #[doc(hidden)]
+    pub fn check(&self, projection: Projection) -> Result<()> {
         if Projection::OF_ATTRIBUTES.contains(&projection) || self.projection(projection).is_some() {
             return Ok(());
         }

@@ -85,13 +85,15 @@ impl Retention {
     }
 
     /// Returns the path classes that `before` has no limit for.
-    pub(crate) fn classes_beyond<'a>(&'a self, before: &'a Self) -> impl Iterator<Item = &'a PathPattern> {
+    #[doc(hidden)]
+    pub fn classes_beyond<'a>(&'a self, before: &'a Self) -> impl Iterator<Item = &'a PathPattern> {
         let classes = self.content.iter().map(|limit| &limit.pattern);
         classes.filter(move |class| before.content.iter().all(|known| known.pattern != **class))
     }
 
     /// Returns it with the content limits in the order of their patterns.
-    pub(crate) fn in_order(mut self) -> Self {
+    #[doc(hidden)]
+    pub fn in_order(mut self) -> Self {
         self.content.sort_unstable_by(|one, other| one.pattern.as_str().cmp(other.pattern.as_str()));
         self
     }

@@ -286,7 +286,8 @@ impl Edit {
     }
 
     /// Returns the part of the edit that search sees.
-    pub(crate) fn visible(self) -> Self {
+    #[doc(hidden)]
+    pub fn visible(self) -> Self {
         Self {
             start: self.start.min(MAX_TEXT),
             end: self.end.min(MAX_TEXT),
