@@ -142,7 +142,8 @@ impl Env {
     }
 
     /// Adds the counts of the compute threads to `stats`.
-    pub(crate) fn read_into(&self, stats: &mut HomeStats) {
+    #[doc(hidden)]
+    pub fn read_into(&self, stats: &mut HomeStats) {
         self.compute.read_into(stats);
     }
 

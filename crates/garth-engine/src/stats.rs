@@ -153,26 +153,31 @@ pub(crate) fn instant() -> Instant {
 
 /// Number that is counted up, and down again if it is a state.
 #[derive(Debug, Default)]
-pub(crate) struct Count(AtomicU64);
+#[doc(hidden)]
+pub struct Count(AtomicU64);
 
 impl Count {
-    pub(crate) fn add(&self, number: u64) {
+    /// Adds to the number.
+    pub fn add(&self, number: u64) {
         // Relaxed: a count protects no other memory.
         self.0.fetch_add(number, Ordering::Relaxed);
     }
 
-    pub(crate) fn sub(&self, number: u64) {
+    /// Subtracts from the number.
+    pub fn sub(&self, number: u64) {
         self.0.fetch_sub(number, Ordering::Relaxed);
     }
 
-    pub(crate) fn get(&self) -> u64 {
+    /// Returns the number.
+    pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 }
 
 /// Recorder of a distribution.
 #[derive(Debug)]
-pub(crate) struct Recorder {
+#[doc(hidden)]
+pub struct Recorder {
     bounds: &'static [u64; CLASSES - 1],
     counts: [Count; CLASSES],
     sum: Count,
@@ -184,16 +189,17 @@ impl Recorder {
     }
 
     /// Returns a recorder of times.
-    pub(crate) fn of_times() -> Self {
+    pub fn of_times() -> Self {
         Self::new(&TIMES)
     }
 
     /// Returns a recorder of sizes of groups.
-    pub(crate) fn of_sizes() -> Self {
+    pub fn of_sizes() -> Self {
         Self::new(&SIZES)
     }
 
-    pub(crate) fn record(&self, value: u64) {
+    /// Records a value.
+    pub fn record(&self, value: u64) {
         let class = self.bounds.partition_point(|bound| *bound < value);
         if let Some(count) = self.counts.get(class) {
             count.add(1);
@@ -201,11 +207,13 @@ impl Recorder {
         self.sum.add(value);
     }
 
-    pub(crate) fn record_time(&self, time: Duration) {
+    /// Records a time in nanoseconds.
+    pub fn record_time(&self, time: Duration) {
         self.record(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
     }
 
-    pub(crate) fn read(&self) -> Distribution {
+    /// Returns the distribution of the values so far.
+    pub fn read(&self) -> Distribution {
         let counts = self.counts.iter().map(Count::get).collect();
         Distribution { bounds: self.bounds, counts, sum: self.sum.get() }
     }
@@ -213,37 +221,41 @@ impl Recorder {
 
 /// Recorder of a queue.
 #[derive(Debug)]
-pub(crate) struct QueueRecorder {
+#[doc(hidden)]
+pub struct QueueRecorder {
     waiting: Count,
     waits: Recorder,
 }
 
 impl QueueRecorder {
-    pub(crate) fn new() -> Arc<Self> {
+    /// Returns the recorder of an empty queue.
+    pub fn new() -> Arc<Self> {
         Arc::new(Self { waiting: Count::default(), waits: Recorder::of_times() })
     }
 
     /// Counts a piece of work that begins to wait.
-    pub(crate) fn enter(self: &Arc<Self>) -> Waiting {
+    pub fn enter(self: &Arc<Self>) -> Waiting {
         self.waiting.add(1);
         Waiting { queue: Arc::clone(self), since: instant() }
     }
 
-    pub(crate) fn read(&self, name: &'static str) -> QueueStats {
+    /// Returns the statistics of the queue under this name.
+    pub fn read(&self, name: &'static str) -> QueueStats {
         QueueStats { name, waiting: self.waiting.get(), waits: self.waits.read() }
     }
 }
 
 /// Counts a piece of work as waiting until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Waiting {
+#[doc(hidden)]
+pub struct Waiting {
     queue: Arc<QueueRecorder>,
     since: Instant,
 }
 
 impl Waiting {
     /// Ends the wait of work that begins. Work that is given up is dropped instead, and its time not counted.
-    pub(crate) fn end(self) {
+    pub fn end(self) {
         self.queue.waits.record_time(self.since.elapsed());
     }
 }
@@ -254,27 +266,46 @@ impl Drop for Waiting {
     }
 }
 
-/// Recorders of an open data folder.
+/// Recorders of an open home.
 #[derive(Debug)]
-pub(crate) struct Counters {
-    pub(crate) commit_queue: Arc<QueueRecorder>,
-    pub(crate) committed: Count,
-    pub(crate) refused: Count,
-    pub(crate) failed: Count,
-    pub(crate) group_sizes: Recorder,
-    pub(crate) syncs: Recorder,
-    pub(crate) index_behind: Count,
-    pub(crate) index_steps: Count,
-    pub(crate) index_failures: Count,
-    pub(crate) passive: Count,
-    pub(crate) restart: Count,
-    pub(crate) checkpoint_failures: Count,
-    pub(crate) checkpoint_times: Recorder,
-    pub(crate) uploads_open: Count,
-    pub(crate) uploads_finished: Count,
-    pub(crate) upload_bytes: Count,
-    pub(crate) open_accounts: Count,
-    pub(crate) stored_bytes: Count,
+#[doc(hidden)]
+pub struct Counters {
+    /// Queue of the commits and tasks that wait for the writer of their account.
+    pub commit_queue: Arc<QueueRecorder>,
+    /// Recorder of [`CommitStats::committed`].
+    pub committed: Count,
+    /// Recorder of [`CommitStats::refused`].
+    pub refused: Count,
+    /// Recorder of [`CommitStats::failed`].
+    pub failed: Count,
+    /// Recorder of [`CommitStats::group_sizes`].
+    pub group_sizes: Recorder,
+    /// Recorder of [`CommitStats::syncs`].
+    pub syncs: Recorder,
+    /// Recorder of [`IndexStats::behind`].
+    pub index_behind: Count,
+    /// Recorder of [`IndexStats::steps`].
+    pub index_steps: Count,
+    /// Recorder of [`IndexStats::failures`].
+    pub index_failures: Count,
+    /// Recorder of [`CheckpointStats::passive`].
+    pub passive: Count,
+    /// Recorder of [`CheckpointStats::restart`].
+    pub restart: Count,
+    /// Recorder of [`CheckpointStats::failures`].
+    pub checkpoint_failures: Count,
+    /// Recorder of [`CheckpointStats::times`].
+    pub checkpoint_times: Recorder,
+    /// Recorder of [`UploadStats::open`].
+    pub uploads_open: Count,
+    /// Recorder of [`UploadStats::finished`].
+    pub uploads_finished: Count,
+    /// Recorder of [`UploadStats::bytes`].
+    pub upload_bytes: Count,
+    /// Recorder of [`HomeStats::open_accounts`].
+    pub open_accounts: Count,
+    /// Recorder of [`HomeStats::stored_bytes`].
+    pub stored_bytes: Count,
 }
 
 impl Default for Counters {
@@ -304,7 +335,7 @@ impl Default for Counters {
 
 impl Counters {
     /// Adds the counts of these recorders to `stats`.
-    pub(crate) fn read_into(&self, stats: &mut HomeStats) {
+    pub fn read_into(&self, stats: &mut HomeStats) {
         stats.queues.push(self.commit_queue.read("commit"));
         stats.commits = CommitStats {
             committed: self.committed.get(),
