@@ -3,7 +3,8 @@
 //! projections when it opens a folder.
 //!
 //! Most programs use the crate `garth`, which re-exports the parts of this crate that they need. A second
-//! engine builds on this one: the planner, its rows and its row changes are public here.
+//! engine builds on this one: the planner with its rows and row changes, search, and the parts that
+//! relational engines share are public here.
 
 pub mod compute;
 pub mod datadir;

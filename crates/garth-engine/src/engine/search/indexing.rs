@@ -10,7 +10,7 @@ use crate::text::secret::{self, CONTEXT, Secret};
 const LINE_END: u64 = 96;
 
 /// Text of a file that is being indexed.
-pub(crate) trait FileText {
+pub trait FileText {
     /// Error of the storage.
     type Error;
 
@@ -23,29 +23,34 @@ pub(crate) trait FileText {
 
 /// A part of a file to be cut into passages and indexed.
 #[derive(Clone, Debug)]
-pub(crate) struct Region {
+pub struct Region {
     /// Begins and ends at borders of passages; an open region ends anywhere.
-    pub(crate) bytes: Range<u64>,
-    pub(crate) form: Form,
+    pub bytes: Range<u64>,
+    /// Form of the file.
+    pub form: Form,
     /// True if more text follows: bytes after the last cut are not indexed yet.
-    pub(crate) open: bool,
+    pub open: bool,
     /// Size of the file, as far as search sees it.
-    pub(crate) size: u64,
+    pub size: u64,
 }
 
 /// Passage that is being indexed.
 #[derive(Clone, Debug)]
-pub(crate) struct CutPassage<'a> {
+pub struct CutPassage<'a> {
     /// Offset of its first byte.
-    pub(crate) off: u64,
-    pub(crate) bytes: &'a [u8],
+    pub off: u64,
+    /// Its bytes.
+    pub bytes: &'a [u8],
     /// Text by which it is found.
-    pub(crate) text: String,
+    pub text: String,
 }
 
 /// Cuts a region into passages and calls `index` for each. Returns the byte after the last one. Secrets are
 /// left out, recognised with [`CONTEXT`] on both sides of each passage.
-pub(crate) fn each_passage<T: FileText>(
+///
+/// # Errors
+/// Errors of `file` and `index`.
+pub fn each_passage<T: FileText>(
     file: &mut T,
     region: &Region,
     index: &mut dyn FnMut(CutPassage<'_>) -> Result<(), T::Error>,
@@ -75,7 +80,10 @@ pub(crate) fn each_passage<T: FileText>(
 }
 
 /// Calls `index` for bytes of a file as one passage.
-pub(crate) fn one_passage<T: FileText>(
+///
+/// # Errors
+/// Errors of `file` and `index`.
+pub fn one_passage<T: FileText>(
     file: &mut T,
     bytes: Range<u64>,
     form: Form,
@@ -132,19 +140,22 @@ fn context_before<T: FileText>(file: &mut T, off: u64, first: &[u8]) -> Result<V
 }
 
 /// Returns the number of line feeds of a passage, and true if it ends with one.
-pub(crate) fn describe(bytes: &[u8]) -> (u64, bool) {
+pub fn describe(bytes: &[u8]) -> (u64, bool) {
     (bytes.iter().filter(|byte| **byte == b'\n').count() as u64, bytes.last() == Some(&b'\n'))
 }
 
 /// Returns eight bytes of BLAKE3: enough to recognise a passage of other bytes.
-pub(crate) fn hash(bytes: &[u8]) -> i64 {
+pub fn hash(bytes: &[u8]) -> i64 {
     let mut first = [0; 8];
     first.copy_from_slice(&blake3::hash(bytes).as_bytes()[..8]);
     i64::from_le_bytes(first)
 }
 
 /// Returns the end of the segment in which a passage begins at `off`; at most `size`.
-pub(crate) fn segment_end<E>(
+///
+/// # Errors
+/// Errors of `read`.
+pub fn segment_end<E>(
     off: u64,
     size: u64,
     read: &mut dyn FnMut(Range<u64>) -> Result<Vec<u8>, E>,

@@ -21,10 +21,10 @@ use crate::model::{SearchAnswer, SearchMode, SearchQuery};
 use crate::text::question::{Question, Term};
 
 /// Called for each row that is read; an error ends the search.
-pub(crate) type Step<'a, E> = &'a mut dyn FnMut() -> Result<(), E>;
+pub type Step<'a, E> = &'a mut dyn FnMut() -> Result<(), E>;
 
 /// Lookups in a local index, in the state of one transaction.
-pub(crate) trait Lookups {
+pub trait Lookups {
     /// Error of the storage.
     type Error: From<Error> + Send;
 
@@ -97,13 +97,14 @@ pub(crate) trait Lookups {
 }
 
 /// Rounds of a search in a local index.
-pub(crate) struct Local<'a, L, J> {
+pub struct Local<'a, L, J> {
     lookups: &'a L,
     judge: &'a mut J,
 }
 
 impl<'a, L: Lookups, J: Judge<Error = L::Error>> Local<'a, L, J> {
-    pub(crate) fn new(lookups: &'a L, judge: &'a mut J) -> Self {
+    /// Returns the rounds of a search that shows what `judge` allows.
+    pub fn new(lookups: &'a L, judge: &'a mut J) -> Self {
         Self { lookups, judge }
     }
 
@@ -111,7 +112,7 @@ impl<'a, L: Lookups, J: Judge<Error = L::Error>> Local<'a, L, J> {
     ///
     /// # Errors
     /// Errors of the index and the judge.
-    pub(crate) fn search(
+    pub fn search(
         mut self,
         question: &Question,
         asked: SearchParams<'_>,
@@ -361,7 +362,7 @@ impl<L: Lookups, J: Judge<Error = L::Error>> Postings for Local<'_, L, J> {
 ///
 /// # Errors
 /// Errors of the index and the files.
-pub(crate) fn search_files<F: Files, L: Lookups<Error = F::Error>>(
+pub fn search_files<F: Files, L: Lookups<Error = F::Error>>(
     lookups: &L,
     mut filter: QueryFilter<'_, F>,
     missing: u64,

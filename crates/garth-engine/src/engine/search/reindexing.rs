@@ -16,13 +16,10 @@ use crate::engine::search::indexing::Region;
 use crate::text::Tokenizer;
 use crate::text::passage::{Edit, Form, SNIFF, is_text};
 
-pub use indexed_text::IndexedText;
-pub use new_passages::NewPassage;
-
-pub(crate) use cover::segment_end;
-pub(crate) use indexed_text::MAX_OFFSET;
-pub(crate) use new_passages::{cut_region, cut_whole};
-pub(crate) use secret_context::line_from;
+pub use cover::segment_end;
+pub use indexed_text::{IndexedText, MAX_OFFSET};
+pub use new_passages::{NewPassage, cut_region, cut_whole};
+pub use secret_context::line_from;
 
 /// Change of a file, as far as it concerns the index.
 #[derive(Clone, Copy, Debug)]
@@ -74,13 +71,13 @@ pub fn reindex<T: IndexedText>(
 /// Change of the passages of a file, before the new ones are cut. An engine that cuts them one by one, while
 /// it writes them, does not hold the text of a large file in memory.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Plan {
+pub struct Plan {
     /// Numbers of the passages to remove.
-    pub(crate) removed: Vec<i64>,
+    pub removed: Vec<i64>,
     /// Bytes in which the removed and the new passages are.
-    pub(crate) changed: Range<u64>,
+    pub changed: Range<u64>,
     /// Region to cut into new passages, if there are any.
-    pub(crate) region: Option<Region>,
+    pub region: Option<Region>,
     /// Byte from which the text is to be indexed later, without a region.
     unindexed: Option<u64>,
 }
@@ -88,7 +85,10 @@ pub(crate) struct Plan {
 impl Plan {
     /// Calls `add` for each new passage, in order. Returns the byte from which the text is to be indexed
     /// later, to be recorded. The passages to remove may still be in the index, and new ones may be already.
-    pub(crate) fn each_passage<T: IndexedText>(
+    ///
+    /// # Errors
+    /// Errors of `text` and `add`.
+    pub fn each_passage<T: IndexedText>(
         &self,
         text: &mut T,
         tokenizer: &mut Tokenizer,
@@ -123,11 +123,10 @@ impl Plan {
 
 /// Plans the change of the passages of a file by an edit. Of its text, at most `room` bytes are indexed,
 /// which are subtracted from `room`; the rest is left for later.
-pub(crate) fn plan<T: IndexedText>(
-    text: &mut T,
-    file: &FileEdit<'_>,
-    room: &mut u64,
-) -> Result<Plan, T::Error> {
+///
+/// # Errors
+/// Errors of `text`.
+pub fn plan<T: IndexedText>(text: &mut T, file: &FileEdit<'_>, room: &mut u64) -> Result<Plan, T::Error> {
     let edit = file.edit.visible();
     // Its text is indexed later, so the edit only says from which byte.
     if let Some(from) = file.unindexed {

@@ -9,7 +9,10 @@ use crate::engine::search::indexing;
 use crate::text::passage::{Edit, Form, MAX, SEGMENT, cut, is_closed, reaches};
 
 /// Returns the end of the segment of a file in which a passage begins at `off`; at most `size`.
-pub(crate) fn segment_end<T: IndexedText>(text: &mut T, off: u64, size: u64) -> Result<u64, T::Error> {
+///
+/// # Errors
+/// Errors of `text`.
+pub fn segment_end<T: IndexedText>(text: &mut T, off: u64, size: u64) -> Result<u64, T::Error> {
     indexing::segment_end(off, size, &mut |bytes| text.read(bytes))
 }
 

@@ -5,7 +5,7 @@ use std::ops::Range;
 use crate::engine::search::Passage;
 
 /// Larger than every offset, and the largest integer that databases store.
-pub(crate) const MAX_OFFSET: u64 = i64::MAX as u64;
+pub const MAX_OFFSET: u64 = i64::MAX as u64;
 
 /// One file: its passages in the index, and its bytes. No offset is above `i64::MAX`.
 pub trait IndexedText {

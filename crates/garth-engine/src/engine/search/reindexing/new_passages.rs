@@ -60,7 +60,10 @@ impl<T: IndexedText> FileText for CutText<'_, T> {
 }
 
 /// Calls `add` for each passage of a region, in order. Returns the byte after the last one.
-pub(crate) fn cut_region<T: IndexedText>(
+///
+/// # Errors
+/// Errors of `text` and `add`.
+pub fn cut_region<T: IndexedText>(
     text: &mut T,
     region: &Region,
     tokenizer: &mut Tokenizer,
@@ -75,7 +78,10 @@ pub(crate) fn cut_region<T: IndexedText>(
 }
 
 /// Calls `add` for bytes of a file as one passage. The passage before them must be in the index.
-pub(crate) fn cut_whole<T: IndexedText>(
+///
+/// # Errors
+/// Errors of `text` and `add`.
+pub fn cut_whole<T: IndexedText>(
     text: &mut T,
     bytes: Range<u64>,
     form: Form,

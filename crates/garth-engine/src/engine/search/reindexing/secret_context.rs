@@ -9,7 +9,10 @@ use crate::text::secret::{self, CONTEXT, Secret};
 
 /// Returns the place from which passages have to be indexed again if text from `off` on is: a passage whose
 /// last line continues there may contain the beginning of a secret.
-pub(crate) fn line_from<T: IndexedText>(text: &mut T, off: u64) -> Result<u64, T::Error> {
+///
+/// # Errors
+/// Errors of `text`.
+pub fn line_from<T: IndexedText>(text: &mut T, off: u64) -> Result<u64, T::Error> {
     let before = text.last_before(off)?.filter(|it| it.span.end() == off && !it.span.newline);
     Ok(before.map_or(off, |it| it.span.off))
 }
