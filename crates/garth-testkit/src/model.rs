@@ -21,13 +21,13 @@ mod steps;
 
 use std::fmt;
 use std::future::Future;
-use std::path::Path;
 
 use garth_engine::model::SetAttrs;
 
 pub use self::posix_folder::on_host;
 pub use self::proofs::{BesideKernel, BesideMemory, Through};
 use crate::subject::Subject;
+use crate::tools::in_memory;
 
 use self::player::{Tally, play};
 use self::steps::{Step, episode_of};
@@ -64,8 +64,7 @@ impl ModelConfig {
 /// Returns a subject on SQLite, in a folder in memory where one exists: the test is about meaning, not about
 /// disks.
 pub async fn sqlite() -> Subject {
-    let memory = Path::new("/dev/shm");
-    Subject::sqlite(if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() }.as_path())
+    Subject::sqlite(&in_memory())
 }
 
 /// Returns a subject as [`sqlite`], on which the retention of the past is drawn.
@@ -88,6 +87,8 @@ pub struct Stats {
     pub ruled: u64,
     /// Batches rejected by a quota.
     pub full: u64,
+    /// Steps on rules and quotas that were omitted, because the subject has no account on which to set them.
+    pub omitted: u64,
     /// Comparisons other than those of batches: trees, contents, histories, the past.
     pub checks: u64,
     /// Reopenings of the subject.
@@ -167,6 +168,7 @@ impl Stats {
         self.refused += tally.refused;
         self.ruled += tally.ruled;
         self.full += tally.full;
+        self.omitted += tally.omitted;
         self.checks += tally.checks;
         self.reopened += tally.reopened;
         self.collected += tally.collected;
@@ -237,14 +239,12 @@ where
 mod tests {
     use std::sync::Arc;
 
-    use garth_engine::engine::memory::MemoryFs;
-
     use super::*;
     use crate::fs::planted::{Bug, Planted};
+    use crate::subject::Store;
 
     async fn memory() -> Subject {
-        let (env, clock) = Subject::clock();
-        Subject::new(Arc::new(MemoryFs::new(env, garth_engine::rule::sample::registry())), clock)
+        Subject::memory()
     }
 
     #[test]
@@ -256,13 +256,19 @@ mod tests {
     }
 
     #[test]
+    fn retention_without_an_account_is_a_failure() {
+        let subject = || async { Subject { store: Store::Absent, retained: true, ..memory().await } };
+        let failure = run(ModelConfig { ops: 100, seed: 1 }, subject).expect_err("nothing can be set");
+        assert!(failure.message.contains("the subject has no account"), "{failure}");
+    }
+
+    #[test]
     fn model_catches_and_shrinks_planted_faults() {
         let plain = Bug::SEQUENTIAL.map(|bug| (bug, false));
         for (bug, retained) in plain.into_iter().chain(Bug::RETAINED.map(|bug| (bug, true))) {
             let planted = || async move {
-                let (env, clock) = Subject::clock();
-                let fs = Arc::new(MemoryFs::new(env, garth_engine::rule::sample::registry()));
-                Subject { retained, ..Subject::new(Arc::new(Planted::new(fs, bug)), clock) }
+                let subject = Subject::memory();
+                Subject { fs: Arc::new(Planted::new(subject.fs, bug)), retained, ..subject }
             };
             let failure = match run(ModelConfig { ops: 20_000, seed: 7 }, planted) {
                 Ok(stats) => panic!("{bug:?} was not caught: {stats:?}"),

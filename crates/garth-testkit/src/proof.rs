@@ -36,6 +36,8 @@ pub use self::support::{
 };
 pub use self::worker_process::{Worker, say};
 
+use crate::tools::in_memory;
+
 /// A promise, and a program that tries to break it. A value may plant a fault, as the negative control: then
 /// the proof must fail.
 pub trait Proof: fmt::Debug + Sync {
@@ -104,12 +106,6 @@ pub fn prove(proof: &dyn Proof, base: &Path, binaries: &Path, seed: u64, size: u
 /// Errors of the proof.
 pub fn prove_small(proof: &dyn Proof, seed: u64) -> Proven<Report> {
     prove(proof, &in_memory(), &binaries_of_test(), seed, proof.about().ci)
-}
-
-/// Returns a folder in memory, or the one for temporary files on a machine that has none.
-pub fn in_memory() -> PathBuf {
-    let memory = Path::new("/dev/shm");
-    if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() }
 }
 
 /// Returns the folder with the binaries of the build that the running test is of.

@@ -2,6 +2,7 @@
 //! that a test needs about it. The modules put views on a subject: a scope, a part of a mount, an overlay, a
 //! stack of them.
 
+mod instance;
 pub mod mounted;
 mod overlaid;
 mod scoped;
@@ -16,15 +17,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use garth_engine::engine::host::{HostFs, Mode};
+use garth_engine::engine::memory::MemoryFs;
 use garth_engine::engine::sqlite::SqliteFs;
 use garth_engine::env::ManualClock;
 use garth_engine::model::{Batch, Ino, MAX_TARGET, Remove, Seq, Timestamp};
 use garth_engine::{AccountStore, Env, FileSystem};
 
-use crate::tools::{apply, mkdir_all, remove, write};
+pub use self::instance::{Instance, Store};
+
+use crate::tools::{apply, in_memory, mkdir_all, remove, write};
 
 /// Opens the same data as a new instance.
-pub type Reopen = Box<dyn Fn() -> Pin<Box<dyn Future<Output = Arc<dyn FileSystem>> + Send>> + Send + Sync>;
+pub type Reopen = Box<dyn Fn() -> Pin<Box<dyn Future<Output = Instance> + Send>> + Send + Sync>;
 
 /// Collects garbage from another instance, as another process would.
 pub type Collect =
@@ -34,6 +38,8 @@ pub type Collect =
 pub struct Subject {
     /// The filesystem.
     pub fs: Arc<dyn FileSystem>,
+    /// Account whose paths the filesystem has: rules, quotas and retention apply to them.
+    pub store: Store,
     /// Its clock.
     pub clock: ManualClock,
     /// Last commit before the test; 0 if there was none.
@@ -42,9 +48,7 @@ pub struct Subject {
     pub next: Ino,
     /// Longest target of a symbolic link, in bytes.
     pub longest_target: usize,
-    /// True if the paths are those of an account, to which the rules apply.
-    pub ruled: bool,
-    /// True if a model run also draws limits on the past of the account.
+    /// True if a model run also draws limits on the past of the account. This needs a store.
     pub retained: bool,
     /// True if operations are slow, as through many views: checks then create fewer nodes.
     pub slow: bool,
@@ -82,19 +86,23 @@ impl Subject {
         };
         // Another instance, as in another process.
         let collect = open.clone();
-        let fs = open();
+        let first = Instance::of_account(open());
         Self {
-            reopen: Some(Box::new(move || {
-                let fs: Arc<dyn FileSystem> = open();
-                Box::pin(std::future::ready(fs))
-            })),
+            reopen: Some(Box::new(move || Box::pin(std::future::ready(Instance::of_account(open()))))),
             collect: Some(Box::new(move || {
                 let fs = collect();
                 Box::pin(async move { fs.gc(GRACE).await.map(drop) })
             })),
             keep: Box::new(folder),
-            ..Self::new(fs, clock)
+            ..Self::new(first, clock)
         }
+    }
+
+    /// Returns a subject on the memory engine.
+    pub fn memory() -> Self {
+        let (env, clock) = Self::clock();
+        let memory = MemoryFs::new(env, garth_engine::rule::sample::registry());
+        Self::new(Instance::of_memory(memory), clock)
     }
 
     /// Returns a subject on a new host folder, in memory if the machine has such folders, because a disk is
@@ -104,37 +112,35 @@ impl Subject {
     /// If the folder cannot be created.
     pub fn host() -> Self {
         let (env, clock) = Self::clock();
-        let memory = Path::new("/dev/shm");
-        let base = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
-        let folder = tempfile::tempdir_in(base).expect("a temporary folder can be made");
+        let folder = tempfile::tempdir_in(in_memory()).expect("a temporary folder can be made");
         let all = std::os::unix::fs::PermissionsExt::from_mode(0o755);
         std::fs::set_permissions(folder.path(), all).expect("its owner may do that");
         let path = folder.path().to_owned();
-        let open = move || HostFs::open(&path, Mode::Writable, env.clone()).expect("the folder is there");
-        let fs = open();
+        let open = move || {
+            let fs = HostFs::open(&path, Mode::Writable, env.clone()).expect("the folder is there");
+            Instance::without_account(fs)
+        };
+        let first = open();
         Self {
-            reopen: Some(Box::new(move || {
-                let fs: Arc<dyn FileSystem> = open();
-                Box::pin(std::future::ready(fs))
-            })),
+            reopen: Some(Box::new(move || Box::pin(std::future::ready(open())))),
             keep: Box::new(folder),
-            ruled: false,
             // Linux counts the NUL after it.
             longest_target: MAX_TARGET - 1,
-            ..Self::new(fs, clock)
+            ..Self::new(first, clock)
         }
     }
 
     /// Returns a subject whose data end with it.
-    pub fn new(fs: Arc<dyn FileSystem>, clock: ManualClock) -> Self {
+    pub fn new(instance: Instance, clock: ManualClock) -> Self {
+        let Instance { fs, store } = instance;
         let (head, next) = (Seq(0), Ino(Ino::ROOT.0 + 1));
         Self {
             fs,
+            store,
             clock,
             head,
             next,
             longest_target: MAX_TARGET,
-            ruled: true,
             retained: false,
             slow: false,
             reopen: None,
@@ -161,6 +167,11 @@ impl Subject {
         self.head = self.fs.head().await.expect("a head").seq;
         self.next = Ino(last.0 + 1);
         self
+    }
+
+    /// Returns true if the paths are those of an account, to which rules, quotas and the retention apply.
+    pub fn has_account(&self) -> bool {
+        !matches!(self.store, Store::Absent)
     }
 
     /// Returns the sequence number of the `n`-th commit of the test; for 0, that of the last one before it.

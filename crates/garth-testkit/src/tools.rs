@@ -15,6 +15,12 @@ pub fn on_disk() -> PathBuf {
     if disk.is_dir() { disk.to_owned() } else { std::env::temp_dir() }
 }
 
+/// Returns a folder in memory, or the one for temporary files on a machine that has none.
+pub fn in_memory() -> PathBuf {
+    let memory = Path::new("/dev/shm");
+    if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() }
+}
+
 /// A filesystem under test.
 pub type Fs = dyn FileSystem;
 

@@ -1,14 +1,10 @@
 //! Contract suite on every engine, and through views.
 
 mod memory {
-    use std::sync::Arc;
-
-    use garth_engine::engine::memory::MemoryFs;
     use garth_testkit::subject::Subject;
 
     async fn subject() -> Subject {
-        let (env, clock) = Subject::clock();
-        Subject::new(Arc::new(MemoryFs::new(env, garth_engine::rule::sample::registry())), clock)
+        Subject::memory()
     }
 
     garth_testkit::contract_tests!(subject);
@@ -26,14 +22,10 @@ mod sqlite {
 
 /// On a tree with earlier commits, so that sequence numbers and inodes start elsewhere.
 mod used {
-    use std::sync::Arc;
-
-    use garth_engine::engine::memory::MemoryFs;
     use garth_testkit::subject::Subject;
 
     async fn subject() -> Subject {
-        let (env, clock) = Subject::clock();
-        Subject::new(Arc::new(MemoryFs::new(env, garth_engine::rule::sample::registry())), clock).used().await
+        Subject::memory().used().await
     }
 
     garth_testkit::contract_tests!(subject);
@@ -43,16 +35,12 @@ mod used {
 mod limited {
     use std::sync::Arc;
 
-    use garth_engine::engine::memory::MemoryFs;
     use garth_testkit::fs::limited::Limited;
-    use garth_testkit::subject::Subject;
+    use garth_testkit::subject::{Store, Subject};
 
     async fn subject() -> Subject {
-        let (env, clock) = Subject::clock();
-        Subject::new(
-            Arc::new(Limited::new(Arc::new(MemoryFs::new(env, garth_engine::rule::sample::registry())))),
-            clock,
-        )
+        let memory = Subject::memory();
+        Subject { fs: Arc::new(Limited::new(memory.fs)), store: Store::Absent, ..memory }
     }
 
     garth_testkit::contract_tests!(subject);
@@ -79,16 +67,10 @@ mod scope_of_host {
 }
 
 mod scope_of_memory {
-    use std::sync::Arc;
-
-    use garth_engine::engine::memory::MemoryFs;
     use garth_testkit::subject::Subject;
 
     async fn subject() -> Subject {
-        let (env, clock) = Subject::clock();
-        Subject::new(Arc::new(MemoryFs::new(env, garth_engine::rule::sample::registry())), clock)
-            .scoped(1)
-            .await
+        Subject::memory().scoped(1).await
     }
 
     garth_testkit::contract_tests!(subject);
@@ -115,17 +97,11 @@ mod scope_of_a_scope {
 }
 
 mod mount_of_memory {
-    use std::sync::Arc;
-
-    use garth_engine::engine::memory::MemoryFs;
     use garth_testkit::subject::Subject;
     use garth_testkit::subject::mounted::Part;
 
     async fn subject() -> Subject {
-        let (env, clock) = Subject::clock();
-        Subject::new(Arc::new(MemoryFs::new(env, garth_engine::rule::sample::registry())), clock)
-            .mounted(Part::Root)
-            .await
+        Subject::memory().mounted(Part::Root).await
     }
 
     garth_testkit::contract_tests!(subject);
@@ -143,49 +119,31 @@ mod mounted_directory {
 }
 
 mod mounted_twice {
-    use std::sync::Arc;
-
-    use garth_engine::engine::memory::MemoryFs;
     use garth_testkit::subject::Subject;
     use garth_testkit::subject::mounted::Part;
 
     async fn subject() -> Subject {
-        let (env, clock) = Subject::clock();
-        Subject::new(Arc::new(MemoryFs::new(env, garth_engine::rule::sample::registry())), clock)
-            .mounted(Part::Twice)
-            .await
+        Subject::memory().mounted(Part::Twice).await
     }
 
     garth_testkit::contract_tests!(subject);
 }
 
 mod overlay_of_one_store {
-    use std::sync::Arc;
-
-    use garth_engine::engine::memory::MemoryFs;
     use garth_testkit::subject::Subject;
 
     async fn subject() -> Subject {
-        let (env, clock) = Subject::clock();
-        Subject::new(Arc::new(MemoryFs::new(env, garth_engine::rule::sample::registry())), clock)
-            .overlaid(true)
-            .await
+        Subject::memory().overlaid(true).await
     }
 
     garth_testkit::contract_tests!(subject);
 }
 
 mod overlay_over_another_store {
-    use std::sync::Arc;
-
-    use garth_engine::engine::memory::MemoryFs;
     use garth_testkit::subject::Subject;
 
     async fn subject() -> Subject {
-        let (env, clock) = Subject::clock();
-        Subject::new(Arc::new(MemoryFs::new(env, garth_engine::rule::sample::registry())), clock)
-            .overlaid(false)
-            .await
+        Subject::memory().overlaid(false).await
     }
 
     garth_testkit::contract_tests!(subject);

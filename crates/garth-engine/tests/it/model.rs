@@ -10,6 +10,7 @@ fn random_operations_match_the_specification() {
     let stats = run(ModelConfig::from_env(20_000), sqlite).unwrap_or_else(|failure| panic!("{failure}"));
     assert!(stats.commits > 0 && stats.reopened > 0 && stats.collected > 0, "{stats:?}");
     assert!(stats.ruled > 100 && stats.full > 100, "{stats:?}");
+    assert_eq!(stats.omitted, 0, "{stats:?}");
 }
 
 #[test]
@@ -18,6 +19,7 @@ fn random_operations_match_while_the_past_goes() {
     assert!(stats.commits > 100 && stats.reopened > 0 && stats.collected > 0, "{stats:?}");
     // If little was removed, the run would prove little.
     assert!(stats.folded > 30 && stats.contents > 5 && stats.gone > 5, "{stats:?}");
+    assert_eq!(stats.omitted, 0, "{stats:?}");
 }
 
 #[test]

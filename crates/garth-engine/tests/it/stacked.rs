@@ -18,18 +18,14 @@ macro_rules! stacks {
     };
 }
 
-use std::sync::Arc;
-
 use garth_engine::FileSystemExt;
-use garth_engine::engine::memory::MemoryFs;
 use garth_engine::model::{Ino, Op, Precondition};
 use garth_testkit::subject::Subject;
 use garth_testkit::subject::stacked::View;
 use garth_testkit::tools::p;
 
 fn memory() -> Subject {
-    let (env, clock) = Subject::clock();
-    Subject::new(Arc::new(MemoryFs::new(env, garth_engine::rule::sample::registry())), clock)
+    Subject::memory()
 }
 
 fn sqlite() -> Subject {

@@ -20,7 +20,7 @@ pub(crate) fn broken(proof: &dyn Proof, seed: u64) -> String {
 /// Returns the reason for which a negative control of a given size fails.
 #[track_caller]
 pub(crate) fn broken_at(proof: &dyn Proof, seed: u64, size: u64) -> String {
-    let outcome = prove(proof, &garth_testkit::proof::in_memory(), &binaries_of_test(), seed, size);
+    let outcome = prove(proof, &garth_testkit::tools::in_memory(), &binaries_of_test(), seed, size);
     let broken = outcome.expect_err("the fault is noticed").to_string();
     println!("{proof:?}: {broken}");
     broken

@@ -370,7 +370,7 @@ async fn wait_ends_with_the_next_commit(subject: &Subject) {
 async fn wait_ends_with_commit_of_another_instance(subject: &Subject) {
     let fs = &*subject.fs;
     let Some(reopen) = &subject.reopen else { return };
-    let other = reopen().await;
+    let other = reopen().await.fs;
     for round in 0..3 {
         let seq = head(fs).await;
         let mut wait = fs.wait(seq);

@@ -479,7 +479,7 @@ async fn acknowledged_commits_survive_reopening(subject: &Subject) {
         assert!(!can(fs).durable, "what is durable can be opened again");
         return;
     };
-    let again = reopen().await;
+    let again = reopen().await.fs;
     assert_eq!(again.head().await.unwrap(), fs.head().await.unwrap());
     assert_eq!(paths_below(&*again, "/").await, ["/d", "/g", "/d/f"]);
     assert_eq!(stat(&*again, "/g").await, stat(fs, "/g").await);

@@ -123,7 +123,7 @@ async fn find_omits_expired_entries(subject: &Subject) {
         collect().await.unwrap();
     }
     if let Some(reopen) = &subject.reopen {
-        assert_eq!(found(&*reopen().await, tagged("x")).await, ["/b"]);
+        assert_eq!(found(&*reopen().await.fs, tagged("x")).await, ["/b"]);
     }
 }
 

@@ -89,7 +89,7 @@ async fn committed_returns_a_lost_result(subject: &Subject) {
         assert_eq!(then.committed(id).await.unwrap().map(|commit| commit.seq), Some(first.seq));
     }
     if let Some(reopen) = &subject.reopen {
-        assert_eq!(reopen().await.committed(id).await.unwrap().map(|commit| commit.seq), Some(first.seq));
+        assert_eq!(reopen().await.fs.committed(id).await.unwrap().map(|commit| commit.seq), Some(first.seq));
     }
 }
 
@@ -167,7 +167,7 @@ async fn key_record_is_found_until_expiry(subject: &Subject) {
     }
     if let Some(reopen) = &subject.reopen {
         assert_eq!(
-            reopen().await.recorded("k").await.unwrap().map(|found| found.commit.seq),
+            reopen().await.fs.recorded("k").await.unwrap().map(|found| found.commit.seq),
             Some(first.seq)
         );
     }

@@ -80,15 +80,10 @@ fn message(panic: &(dyn Any + Send)) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use garth_engine::engine::memory::MemoryFs;
-
     use super::*;
 
     async fn memory() -> Subject {
-        let (env, clock) = Subject::clock();
-        Subject::new(Arc::new(MemoryFs::new(env, garth_engine::rule::sample::registry())), clock)
+        Subject::memory()
     }
 
     async fn holds(_subject: &Subject) {}

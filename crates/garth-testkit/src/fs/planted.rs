@@ -12,7 +12,6 @@ use garth_engine::model::{
 use garth_engine::{ErrorKind, FileSystem, Result, ViewBase};
 
 use super::forward::forward_filesystem;
-use crate::tools::Fs;
 
 /// One call in this many meets a bug of concurrent calls.
 const EVERY: u64 = 10;
@@ -66,11 +65,6 @@ impl Planted {
     /// Wraps a filesystem with a bug.
     pub fn new(inner: Arc<dyn FileSystem>, bug: Bug) -> Self {
         Self { inner, bug, calls: AtomicU64::new(0) }
-    }
-
-    /// Returns the filesystem without the bug.
-    pub fn inner(&self) -> &Fs {
-        self.inner.as_ref()
     }
 
     fn now(&self, bug: Bug) -> bool {

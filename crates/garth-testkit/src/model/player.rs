@@ -29,7 +29,7 @@ use super::retention;
 use super::rules;
 use super::steps::{BatchSpec, By, Holds, OpSpec, SLOTS, Step, WHOLE};
 use crate::reference::tree_shape::shape;
-use crate::subject::{START, Subject};
+use crate::subject::{Instance, START, Store, Subject};
 use crate::tools::{Fs, at, can, name, names_of, p, snapshots};
 
 /// Counts of the played steps.
@@ -40,6 +40,7 @@ pub(super) struct Tally {
     pub(super) refused: u64,
     pub(super) ruled: u64,
     pub(super) full: u64,
+    pub(super) omitted: u64,
     pub(super) checks: u64,
     pub(super) reopened: u64,
     pub(super) collected: u64,
@@ -82,8 +83,12 @@ struct Run {
 /// Plays steps to the end, or until `ops` operations were tried. An error has the index of the step that
 /// differed.
 pub(super) async fn play(steps: &[Step], subject: Subject, ops: u64) -> Result<Tally, (usize, Difference)> {
+    if subject.retained && !subject.has_account() {
+        return Err((0, retention::NO_ACCOUNT.to_owned()));
+    }
     let (env, model_clock) = Subject::clock();
-    let registry = if subject.ruled { garth_engine::rule::sample::registry() } else { Registry::empty() };
+    let registry =
+        if subject.has_account() { garth_engine::rule::sample::registry() } else { Registry::empty() };
     let model = MemoryFs::new(env, registry);
     let mut run = Run {
         subject,
@@ -184,14 +189,23 @@ impl Run {
             Step::Version(path, part) => self.version(path, *part).await,
             Step::Snapshots(seconds) => self.snapshots(*seconds).await,
             Step::Rule(number, force) => {
-                self.tally.checks += 1;
-                rules::play(&*self.subject.fs, &self.model, *number, *force).await
+                let played = rules::play(&self.subject.store, &self.model, *number, *force).await?;
+                self.count(played)
             }
             Step::Quota(path, room) => {
-                self.tally.checks += 1;
-                quotas::play(&*self.subject.fs, &self.model, &p(path), *room).await
+                let played = quotas::play(&self.subject.store, &self.model, &p(path), *room).await?;
+                self.count(played)
             }
         }
+    }
+
+    /// Counts a step on rules or quotas.
+    fn count(&mut self, played: bool) -> Checked {
+        match played {
+            true => self.tally.checks += 1,
+            false => self.tally.omitted += 1,
+        }
+        Ok(())
     }
 
     async fn part_of_head(&self, part: u64) -> Checked<Seq> {
@@ -248,7 +262,7 @@ impl Run {
             None => self.tally.refused += 1,
         }
         // After every batch, also a rejected one: it must not change a counter.
-        quotas::same_quotas(&*self.subject.fs, &self.model).await?;
+        quotas::same_quotas(&self.subject.store, &self.model).await?;
         if let Some(id) = spec.id.map(|id| CommitId(u128::from(id) << 90)) {
             let mut subject = self.subject.fs.committed(id).await;
             if let Ok(Some(commit)) = &mut subject {
@@ -431,8 +445,10 @@ impl Run {
         self.held = Default::default();
         // The old instance is dropped first, as if the process had ended.
         self.subject.fs = Arc::new(self.model.clone());
+        self.subject.store = Store::Absent;
         if let Some(reopen) = &self.subject.reopen {
-            self.subject.fs = reopen().await;
+            let Instance { fs, store } = reopen().await;
+            (self.subject.fs, self.subject.store) = (fs, store);
         }
         self.tally.reopened += 1;
         self.tree().await
@@ -441,11 +457,11 @@ impl Run {
     async fn tree(&mut self) -> Checked {
         self.tally.checks += 1;
         let (subject, model) = (&*self.subject.fs, &self.model);
-        quotas::same_quotas(subject, model).await?;
+        quotas::same_quotas(&self.subject.store, model).await?;
         same("head", subject.head().await, model.head().await)?;
         same("the root", subject.stat(&at("/")).await, model.stat(&at("/")).await)?;
         same_tree(subject, model).await?;
-        same_found(subject, model, self.subject.ruled).await
+        same_found(subject, model, self.subject.has_account()).await
     }
 
     async fn path(&mut self, path: &str, offset: u64, length: u64) -> Checked {

@@ -82,7 +82,7 @@ impl Sides {
             }
             Step::Reopen => {
                 if let Some(reopen) = &self.subject.reopen {
-                    self.subject.fs = reopen().await;
+                    self.subject.fs = reopen().await.fs;
                     stats.reopened += 1;
                 }
                 self.tree(stats).await

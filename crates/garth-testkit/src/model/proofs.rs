@@ -98,6 +98,7 @@ fn report(all: &[Stats]) -> Report {
         "refused",
         "of these by a rule",
         "of these by a quota",
+        "steps omitted without an account",
         "other comparisons",
         "times opened again",
         "collections",
@@ -108,9 +109,10 @@ fn report(all: &[Stats]) -> Report {
     let mut report = Report::of(counts);
     for stats in all {
         let Stats { episodes, ops, commits, refused, ruled, full, checks, reopened, .. } = *stats;
-        let Stats { collected, folded, contents, gone, .. } = *stats;
+        let Stats { omitted, collected, folded, contents, gone, .. } = *stats;
         let seen = [
-            ops, episodes, commits, refused, ruled, full, checks, reopened, collected, folded, contents, gone,
+            ops, episodes, commits, refused, ruled, full, omitted, checks, reopened, collected, folded,
+            contents, gone,
         ];
         counts.into_iter().zip(seen).for_each(|(name, n)| report.add(name, n));
     }

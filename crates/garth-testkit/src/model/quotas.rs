@@ -1,58 +1,61 @@
-//! Quotas in a model run. Views have none, so nothing is compared there.
-
-use std::any::Any;
+//! Quotas in a model run.
 
 use garth_engine::engine::memory::MemoryFs;
-use garth_engine::engine::sqlite::SqliteFs;
 use garth_engine::model::quota::{Limits, MAX_COUNTED, Quota};
-use garth_engine::{AccountStore, Result, TreePath};
+use garth_engine::{Result, TreePath};
 
 use super::comparisons::{Checked, same};
 use super::steps::Room;
-use crate::tools::Fs;
+use crate::subject::Store;
 
-/// Returns the quotas of a filesystem; `None` if it does not support them.
-async fn all(fs: &Fs) -> Option<Result<Vec<Quota>>> {
-    let any = fs as &dyn Any;
-    match (any.downcast_ref::<SqliteFs>(), any.downcast_ref::<MemoryFs>()) {
-        (Some(sqlite), _) => Some(sqlite.quotas().await),
-        (None, memory) => memory.map(MemoryFs::quotas),
+/// Returns the quotas of a subject; `None` if it has no account.
+async fn all(store: &Store) -> Option<Result<Vec<Quota>>> {
+    match store {
+        Store::Account(account) => Some(account.quotas().await),
+        Store::Memory(memory) => Some(memory.quotas()),
+        Store::Absent => None,
     }
 }
 
-async fn set(fs: &Fs, path: &TreePath, limits: Limits) -> Option<Result<Quota>> {
-    let any = fs as &dyn Any;
-    match (any.downcast_ref::<SqliteFs>(), any.downcast_ref::<MemoryFs>()) {
-        (Some(sqlite), _) => Some(sqlite.set_quota(path, limits).await),
-        (None, memory) => memory.map(|memory| memory.set_quota(path, limits)),
+async fn set(store: &Store, path: &TreePath, limits: Limits) -> Option<Result<Quota>> {
+    match store {
+        Store::Account(account) => Some(account.set_quota(path, limits).await),
+        Store::Memory(memory) => Some(memory.set_quota(path, limits)),
+        Store::Absent => None,
     }
 }
 
-async fn remove(fs: &Fs, path: &TreePath) -> Option<Result<()>> {
-    let any = fs as &dyn Any;
-    match (any.downcast_ref::<SqliteFs>(), any.downcast_ref::<MemoryFs>()) {
-        (Some(sqlite), _) => Some(sqlite.remove_quota(path).await),
-        (None, memory) => memory.map(|memory| memory.remove_quota(path)),
+async fn remove(store: &Store, path: &TreePath) -> Option<Result<()>> {
+    match store {
+        Store::Account(account) => Some(account.remove_quota(path).await),
+        Store::Memory(memory) => Some(memory.remove_quota(path)),
+        Store::Absent => None,
     }
 }
 
-/// Compares the quotas of both sides and their usage.
-pub(super) async fn same_quotas(subject: &Fs, model: &MemoryFs) -> Checked {
-    let Some(found) = all(subject).await else { return Ok(()) };
-    same("quotas", found, model.quotas()).map(drop)
+/// Compares the quotas of both sides and their usage, if the subject has an account. Returns false if not.
+pub(super) async fn same_quotas(store: &Store, model: &MemoryFs) -> Checked<bool> {
+    let Some(found) = all(store).await else { return Ok(false) };
+    same("quotas", found, model.quotas()).map(|_| true)
 }
 
-/// Sets the quota of a path to its usage plus `room`, or removes it.
-pub(super) async fn play(subject: &Fs, model: &MemoryFs, path: &TreePath, room: Option<Room>) -> Checked {
+/// Sets the quota of a path to its usage plus `room`, or removes it. Returns false if the subject has no
+/// account.
+pub(super) async fn play(
+    store: &Store,
+    model: &MemoryFs,
+    path: &TreePath,
+    room: Option<Room>,
+) -> Checked<bool> {
     let Some(room) = room else {
-        let Some(removed) = remove(subject, path).await else { return Ok(()) };
-        return same("the removal of a quota", removed, model.remove_quota(path)).map(drop);
+        let Some(removed) = remove(store, path).await else { return Ok(false) };
+        return same("the removal of a quota", removed, model.remove_quota(path)).map(|_| true);
     };
     // A quota that rejects nothing first: its answer is the usage.
     let most = Limits::default().bytes(MAX_COUNTED);
-    let Some(found) = set(subject, path, most).await else { return Ok(()) };
+    let Some(found) = set(store, path, most).await else { return Ok(false) };
     let Some(Quota { used, .. }) = same("a quota", found, model.set_quota(path, most))? else {
-        return Ok(());
+        return Ok(true);
     };
     let limit = |used: u64, room: Option<i64>| room.map(|room| used.saturating_add_signed(room));
     let mut limits =
@@ -61,8 +64,8 @@ pub(super) async fn play(subject: &Fs, model: &MemoryFs, path: &TreePath, room: 
     if limits == Limits::default() {
         limits = most;
     }
-    if let Some(found) = set(subject, path, limits).await {
+    if let Some(found) = set(store, path, limits).await {
         same("a quota near what is used", found, model.set_quota(path, limits))?;
     }
-    same_quotas(subject, model).await
+    same_quotas(store, model).await
 }

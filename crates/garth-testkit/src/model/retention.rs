@@ -1,24 +1,23 @@
-//! Retention in a model run: limits on the past, drawn and set on both sides. Views have none, so nothing is
-//! set there.
+//! Retention in a model run: limits on the past, drawn and set on both sides.
 
-use std::any::Any;
 use std::time::Duration;
 
 use garth_engine::engine::memory::MemoryFs;
-use garth_engine::engine::sqlite::SqliteFs;
 use garth_engine::fs::store::{Collected, RetentionState};
 use garth_engine::model::Author;
 use garth_engine::rule::PathPattern;
 use garth_engine::rule::retention::{ContentLimit, Retention};
-use garth_engine::{AccountStore, Error, Result};
+use garth_engine::{Error, Result};
 
 use super::comparisons::{Checked, same};
 use crate::data::random::Random;
-use crate::fs::planted::Planted;
-use crate::tools::Fs;
+use crate::subject::Store;
 
 /// Path classes to draw from. Some paths are of several of them.
 const CLASSES: [&str; 6] = ["/**", "/d/**", "/kv/*", "/**/a", "/*", "/agents/**/b"];
+
+/// Failure of a run that draws limits for a subject that has none.
+pub(super) const NO_ACCOUNT: &str = "the subject has no account on which limits on the past can be set";
 
 /// Draws limits on the past. Short ones remove all that other steps could compare, so most are longer.
 pub(super) fn drawn(rng: &mut Random) -> Retention {
@@ -54,35 +53,23 @@ pub(super) fn author(number: u64) -> Author {
     }
 }
 
-/// Returns the engine below a planted bug, or the filesystem itself.
-fn engine(fs: &Fs) -> &Fs {
-    (fs as &dyn Any).downcast_ref::<Planted>().map_or(fs, Planted::inner)
-}
-
-fn sqlite(fs: &Fs) -> Option<&SqliteFs> {
-    (engine(fs) as &dyn Any).downcast_ref()
-}
-
-fn memory(fs: &Fs) -> Option<&MemoryFs> {
-    (engine(fs) as &dyn Any).downcast_ref()
-}
-
-/// Sets the limits on both sides.
-pub(super) async fn set(subject: &Fs, model: &MemoryFs, to: &Retention) -> Checked {
-    let state = match (sqlite(subject), memory(subject)) {
-        (Some(sqlite), _) => sqlite.set_retention(to.clone()).await,
-        (None, Some(memory)) => memory.set_retention(to.clone()),
-        (None, None) => return Ok(()),
+/// Sets the limits on both sides. Without an account, accepts only the limits that no test has changed.
+pub(super) async fn set(store: &Store, model: &MemoryFs, to: &Retention) -> Checked {
+    let state = match store {
+        Store::Account(account) => account.set_retention(to.clone()).await,
+        Store::Memory(memory) => memory.set_retention(to.clone()),
+        Store::Absent if *to == Retention::default() => return Ok(()),
+        Store::Absent => return Err(NO_ACCOUNT.to_owned()),
     };
     compared(state, model.set_retention(to.clone()))
 }
 
-/// Compares the limits and the oldest readable state of both sides.
-pub(super) async fn same_retention(subject: &Fs, model: &MemoryFs) -> Checked {
-    let state = match (sqlite(subject), memory(subject)) {
-        (Some(sqlite), _) => sqlite.retention().await,
-        (None, Some(memory)) => Ok(memory.retention()),
-        (None, None) => return Ok(()),
+/// Compares the limits and the oldest readable state of both sides. Without an account, nothing was limited.
+pub(super) async fn same_retention(store: &Store, model: &MemoryFs) -> Checked {
+    let state = match store {
+        Store::Account(account) => account.retention().await,
+        Store::Memory(memory) => Ok(memory.retention()),
+        Store::Absent => return Ok(()),
     };
     compared(state, Ok(model.retention()))
 }
@@ -94,24 +81,29 @@ fn compared(subject: Result<RetentionState>, model: Result<RetentionState>) -> C
     same("the retention", subject.map(reported), model.map(reported)).map(drop)
 }
 
-/// Returns true if a collection would end expired entries.
-pub(super) async fn any_expired(subject: &Fs) -> Result<bool> {
-    match sqlite(subject) {
-        Some(sqlite) => Ok(sqlite.gc_dry_run(Duration::ZERO).await?.expired > 0),
-        None => Ok(false),
+/// Returns true if a collection under limits on the log would end expired entries. The memory engine leaves
+/// them to the next commit, and without an account there are no limits.
+pub(super) async fn any_expired(store: &Store) -> Result<bool> {
+    match store {
+        Store::Account(account) => Ok(account.gc_dry_run(Duration::ZERO).await?.expired > 0),
+        Store::Memory(_) | Store::Absent => Ok(false),
     }
 }
 
 /// Collects on the subject without a grace period: what is open is open in this instance, so the collection
 /// knows it. Then checks all rows.
-pub(super) async fn collect_now(subject: &Fs) -> Checked<Collected> {
+pub(super) async fn collect_now(store: &Store) -> Checked<Collected> {
     let told = |error: Error| format!("collecting fails: {error}");
-    let Some(sqlite) = sqlite(subject) else {
-        memory(subject).into_iter().for_each(MemoryFs::collect_now);
-        return Ok(Collected::default());
+    let account = match store {
+        Store::Account(account) => account,
+        Store::Memory(memory) => {
+            memory.collect_now();
+            return Ok(Collected::default());
+        }
+        Store::Absent => return Err(NO_ACCOUNT.to_owned()),
     };
-    let collected = sqlite.gc(Duration::ZERO).await.map_err(told)?;
-    let findings = sqlite.fsck().await.map_err(told)?.findings;
+    let collected = account.gc(Duration::ZERO).await.map_err(told)?;
+    let findings = account.fsck().await.map_err(told)?.findings;
     match findings.is_empty() {
         true => Ok(collected),
         false => Err(format!("after {collected:?} fsck finds {findings:?}")),

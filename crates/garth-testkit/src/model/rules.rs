@@ -1,16 +1,13 @@
-//! Rules in a model run. Views have none, so nothing is set there.
+//! Rules in a model run.
 
-use std::any::Any;
-
+use garth_engine::Error;
 use garth_engine::engine::memory::MemoryFs;
-use garth_engine::engine::sqlite::SqliteFs;
 use garth_engine::fs::store::{MAX_VIOLATIONS, SetRuleResult};
 use garth_engine::fs::violation_search::{ViolationSearch, look};
 use garth_engine::rule::{Constraint, PathPattern, Rule};
-use garth_engine::{AccountStore, Error};
 
 use super::comparisons::{Checked, same};
-use crate::tools::Fs;
+use crate::subject::Store;
 
 /// Rules to draw from: for most names, for few, for deep paths, and one of each constraint.
 const RULES: [(&str, &str, &str); 10] = [
@@ -34,9 +31,18 @@ fn rule(number: usize) -> Result<Rule, Error> {
     Ok(Rule::new(PathPattern::parse(pattern)?, Constraint::parse(constraint, terms)?))
 }
 
-/// Sets a rule if nothing violates it or `force` is set. Without a number, removes all rules.
-pub(super) async fn play(subject: &Fs, model: &MemoryFs, number: Option<usize>, force: bool) -> Checked {
-    let Some(subject) = (subject as &dyn Any).downcast_ref::<SqliteFs>() else { return Ok(()) };
+/// Sets a rule if nothing violates it or `force` is set. Without a number, removes all rules. Returns false if
+/// the subject has no account that checks and sets rules.
+pub(super) async fn play(
+    store: &Store,
+    model: &MemoryFs,
+    number: Option<usize>,
+    force: bool,
+) -> Checked<bool> {
+    let subject = match store {
+        Store::Account(account) => account,
+        Store::Memory(_) | Store::Absent => return Ok(false),
+    };
     let Some(number) = number else {
         for rule in model.rules().all().filter(|rule| !rule.is_built_in()) {
             let removed = subject.remove_rule(rule.pattern(), rule.constraint().name()).await;
@@ -44,7 +50,7 @@ pub(super) async fn play(subject: &Fs, model: &MemoryFs, number: Option<usize>, 
             let left = model.rules().without(rule.pattern(), rule.constraint().name());
             model.set_rules(left.map_err(|error| error.to_string())?);
         }
-        return Ok(());
+        return Ok(true);
     };
     let rule = rule(number).map_err(|error| error.to_string())?;
     // The model has no call that sets a rule after a check, so the check is made here.
@@ -64,5 +70,5 @@ pub(super) async fn play(subject: &Fs, model: &MemoryFs, number: Option<usize>, 
         told
     };
     let known = of(model.rules().all().cloned().collect());
-    same("the rules", subject.rules().await.map(of), Ok(known)).map(drop)
+    same("the rules", subject.rules().await.map(of), Ok(known)).map(|_| true)
 }

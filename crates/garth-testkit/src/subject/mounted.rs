@@ -7,7 +7,7 @@ use garth_engine::model::{Ino, Owner};
 use garth_engine::view::{Mount, Scope};
 use garth_engine::{Env, FileSystem, FileSystemExt};
 
-use crate::subject::{START, Subject};
+use crate::subject::{START, Store, Subject};
 use crate::tools::{given, p, write};
 
 /// Part of a mounted tree under test.
@@ -50,7 +50,7 @@ impl Subject {
         }
         self.fs = tree.0;
         self.clock.set(START);
-        self.ruled = false;
+        self.store = Store::Absent;
         self.head = self.fs.head().await.expect("a head").seq;
         self.on_reopening(move |fs| Box::pin(async move { tree_of(&*fs, part).await }))
     }

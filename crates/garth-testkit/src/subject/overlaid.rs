@@ -7,7 +7,7 @@ use garth_engine::model::Ino;
 use garth_engine::view::{Overlay, Scope};
 use garth_engine::{Env, FileSystem, FileSystemExt};
 
-use crate::subject::{START, Subject};
+use crate::subject::{START, Store, Subject};
 use crate::tools::p;
 
 impl Subject {
@@ -27,7 +27,7 @@ impl Subject {
         fs.remove("/last").await.expect("it is removed");
         self.next = Ino(last.ino.0 + 1);
         self.clock.set(START);
-        self.ruled = false;
+        self.store = Store::Absent;
         self.head = fs.head().await.expect("a head").seq;
         self.fs = fs;
         self.on_reopening(move |fs| Box::pin(async move { overlay(&*fs, one_store).await }))

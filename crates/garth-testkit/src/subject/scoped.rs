@@ -9,7 +9,7 @@ use garth_engine::view::Scope;
 use garth_engine::{FileSystem, FileSystemExt};
 
 use crate::fs::shifted::Shifted;
-use crate::subject::{Reopen, START, Subject};
+use crate::subject::{Instance, Reopen, START, Store, Subject};
 use crate::tools::{append, given, p, symlink, write};
 
 /// Roots of the scopes, one inside the other. Next to each are names that look like it.
@@ -32,7 +32,7 @@ impl Subject {
             self.fs = Scope::open(&*self.fs, &p(root)).await.expect("a scope is opened");
         }
         self.clock.set(START);
-        self.ruled = false;
+        self.store = Store::Absent;
         self.head = self.fs.head().await.expect("a head").seq;
         self.on_reopening(move |mut fs| {
             Box::pin(async move {
@@ -58,17 +58,21 @@ impl Subject {
         })
     }
 
-    /// Applies `put` to the filesystem whenever it is opened again.
+    /// Applies `put` to the filesystem whenever it is opened again. It has an account then if it has one now.
     pub(crate) fn on_reopening(
         mut self,
         put: impl Fn(Arc<dyn FileSystem>) -> Opening + Send + Sync + Clone + 'static,
     ) -> Self {
+        let has_account = self.has_account();
         self.reopen = self.reopen.map(|reopen| {
-            let again = move || {
+            Box::new(move || {
                 let (opening, put) = (reopen(), put.clone());
-                Box::pin(async move { put(opening.await).await }) as Opening
-            };
-            Box::new(again) as Reopen
+                Box::pin(async move {
+                    let Instance { fs, store } = opening.await;
+                    let store = if has_account { store } else { Store::Absent };
+                    Instance { fs: put(fs).await, store }
+                }) as Pin<Box<dyn Future<Output = Instance> + Send>>
+            }) as Reopen
         });
         self
     }

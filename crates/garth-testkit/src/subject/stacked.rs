@@ -8,7 +8,7 @@ use garth_engine::{FileSystem, FileSystemExt};
 
 use crate::data::random::Random;
 use crate::subject::mounted::Part;
-use crate::subject::{START, Subject};
+use crate::subject::{START, Store, Subject};
 use crate::tools::{given, p, write};
 
 /// A view of a stack.
@@ -75,7 +75,7 @@ impl Subject {
         self.fs.remove("/last").await.expect("it is removed");
         self.next = Ino(last.ino.0 + 1);
         self.clock.set(START);
-        (self.ruled, self.slow) = (false, true);
+        (self.store, self.slow) = (Store::Absent, true);
         self.head = self.fs.head().await.expect("a head").seq;
         self
     }
@@ -88,6 +88,7 @@ impl Subject {
             self.fs.mkdir_all(dir).await.expect("a directory is made");
         }
         self.fs = confined(self.fs).await;
+        self.store = Store::Absent;
         self.on_reopening(move |fs| Box::pin(confined(fs)))
     }
 }

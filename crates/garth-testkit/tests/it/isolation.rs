@@ -3,7 +3,8 @@
 use garth_testkit::fs::leaky::Leak;
 use garth_testkit::isolation::scopes::Scopes;
 use garth_testkit::isolation::views::{HostViews, Place, Views};
-use garth_testkit::proof::{Proof, Report, binaries_of_test, in_memory, prove, prove_small};
+use garth_testkit::proof::{Proof, Report, binaries_of_test, prove, prove_small};
+use garth_testkit::tools::in_memory;
 
 #[track_caller]
 fn proven(proof: &dyn Proof) -> Report {

@@ -52,7 +52,7 @@ fn two_processes_share_one_folder() {
 #[test]
 fn three_processes_share_one_folder() {
     let proof = Processes { processes: 3 };
-    let report = prove(&proof, &garth_testkit::proof::in_memory(), &binaries_of_test(), 1, 1500);
+    let report = prove(&proof, &garth_testkit::tools::in_memory(), &binaries_of_test(), 1, 1500);
     let report = report.unwrap_or_else(|broken| panic!("{broken}"));
     assert!(report["counter increments"] > 0 && report.group("lines beside each other").count() == 3);
 }
@@ -146,7 +146,7 @@ fn size_levels_off_under_retention() {
 #[test]
 fn proof_detects_past_that_is_kept() {
     let proof = SteadyState { keeps_all: true, ..SteadyState::default() };
-    let broken = prove(&proof, &garth_testkit::proof::in_memory(), &binaries_of_test(), 1, 2_400);
+    let broken = prove(&proof, &garth_testkit::tools::in_memory(), &binaries_of_test(), 1, 2_400);
     let broken = broken.expect_err("the fault is noticed").to_string();
     assert!(broken.contains("do not level off"), "{broken}");
 }

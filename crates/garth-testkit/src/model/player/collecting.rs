@@ -58,7 +58,7 @@ impl Run {
 
     async fn collect(&mut self, to: &Retention, here: bool) -> Checked {
         let told = |error: Error| format!("collecting fails: {error}");
-        if retention::any_expired(&*self.subject.fs).await.map_err(told)? {
+        if retention::any_expired(&self.subject.store).await.map_err(told)? {
             // First without limits on the log: it must name the ends of expired entries until the model has
             // repeated them.
             let content = to.content.clone();
@@ -70,9 +70,9 @@ impl Run {
     /// Collects on both sides. On the subject this also commits the ends of expired entries, which are
     /// repeated on the model.
     async fn collect_once(&mut self, to: &Retention, here: bool) -> Checked {
-        retention::set(&*self.subject.fs, &self.model, to).await?;
+        retention::set(&self.subject.store, &self.model, to).await?;
         if here {
-            let collected = retention::collect_now(&*self.subject.fs).await?;
+            let collected = retention::collect_now(&self.subject.store).await?;
             self.tally.folded += collected.folded;
             self.tally.contents += collected.contents;
         } else if let Some(collect) = &self.subject.collect {
@@ -94,7 +94,7 @@ impl Run {
             same("the log", self.subject.fs.changes_of(next).await, self.model.changes_of(next).await)?;
         }
         self.model.collect_now();
-        retention::same_retention(&*self.subject.fs, &self.model).await
+        retention::same_retention(&self.subject.store, &self.model).await
     }
 
     /// Compares readable states of the past, and checks that those before fail with `Gone` on both sides.
