@@ -9,6 +9,8 @@
 //! | random operations beside the memory engine or the kernel | [`model`] |
 //! | kills and power cuts | [`crash`] |
 //! | tries to leave a scope or a tree of views | [`isolation`] |
+//! | a PostgreSQL server that a test starts, stops and restarts | [`postgres`] |
+//! | delays, counted trips and cuts between a test and a server | [`proxy`] |
 //! | other proofs: processes, many writers, damage, failpoints | [`proof`] |
 //! | second implementations that others are compared with | `reference` |
 //! | random numbers, generated and public data sets | [`data`] |
@@ -28,7 +30,9 @@ pub mod home_contract;
 pub mod isolation;
 pub mod logs;
 pub mod model;
+pub mod postgres;
 pub mod proof;
+pub mod proxy;
 mod reference;
 pub mod subject;
 pub mod tools;

@@ -8,7 +8,9 @@ mod it {
     mod engine;
     mod host_cuts;
     mod isolation;
+    mod postgres;
     mod proof;
+    mod proxy;
     mod recall_data;
     mod retention;
     mod rounds;
