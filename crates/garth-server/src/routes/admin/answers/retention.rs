@@ -96,8 +96,8 @@ impl RetentionAnswer {
             oldest: state.oldest.0,
             oldest_time: state.oldest_time.map(Timestamp::to_rfc3339),
             folded: state.folded.0,
-            held_by: state.held_by.map(HoldItem::of),
             over_limit: state.over_limit(),
+            held_by: state.held_by.map(HoldItem::of),
         }
     }
 }
