@@ -13,6 +13,7 @@ pub mod fence;
 mod gather;
 mod head;
 mod messages;
+mod neighbours;
 mod read;
 mod recaller;
 mod request;
@@ -58,6 +59,6 @@ impl Recaller<'_> {
         if gathered.candidates.is_empty() {
             return Ok(Recalled::nothing(asked, &gathered));
         }
-        Ok(compose::answer(asked, &gathered, key))
+        compose::answer(asked, &question, &gathered, key)
     }
 }

@@ -24,6 +24,8 @@ pub(super) struct Choice<'a> {
     taken: Vec<Vec<Option<usize>>>,
     /// True if the complete text is shown in place of units.
     whole: Vec<bool>,
+    /// Neighbours of what is shown, each with its form.
+    added: Vec<Vec<(Unit, usize)>>,
     /// Tokens of each candidate.
     costs: Vec<usize>,
     /// Tokens of a fence without lines.
@@ -36,11 +38,11 @@ pub(super) struct Choice<'a> {
 
 /// Change of a choice.
 #[derive(Clone, Copy, Debug)]
-struct Step {
-    candidate: usize,
-    /// `None` for the complete text.
-    unit: Option<usize>,
-    before: Option<usize>,
+enum Step {
+    /// Form of a unit, or with `None` the complete text.
+    Take { candidate: usize, unit: Option<usize>, before: Option<usize> },
+    /// Neighbour of what is shown.
+    Add { candidate: usize },
 }
 
 /// Unit that may be shown.
@@ -102,6 +104,12 @@ pub(super) fn head_tokens(source: &str, version: &str) -> usize {
     count(&named(10, &Piece { source: &word(source), layer: "", version, lines: "", text: "" }))
 }
 
+/// Returns the most tokens that each form of a unit may take of `room`: a part of it, and the last one all.
+fn limits(unit: &Unit, room: usize) -> impl Iterator<Item = usize> + use<> {
+    let (forms, part) = (unit.forms.len(), room / if unit.is_found { 2 } else { 4 });
+    (1..=forms).map(move |form| if form == forms { room } else { part })
+}
+
 /// Returns the units of all candidates, best first.
 fn queue(asked: &Recall, gathered: &RankedCandidates) -> Vec<Offer> {
     let ageing = Ageing { now: gathered.now, half_life: asked.half_life };
@@ -126,10 +134,38 @@ impl<'a> Choice<'a> {
             stamps: Stamps::new(&asked.question, candidates),
             taken: candidates.iter().map(|candidate| vec![None; candidate.parts.units.len()]).collect(),
             whole: vec![false; candidates.len()],
+            added: candidates.iter().map(|_| Vec::new()).collect(),
             costs: vec![0; candidates.len()],
             fence: count(&begin) + count(&end),
             room,
             steps: Vec::new(),
+        }
+    }
+
+    /// Returns the tokens left.
+    pub(super) fn room(&self) -> usize {
+        self.room
+    }
+
+    /// Returns the neighbours that are shown of a candidate.
+    pub(super) fn added(&self, candidate: usize) -> impl Iterator<Item = &Form> {
+        self.added[candidate].iter().map(|(unit, form)| &unit.forms[*form])
+    }
+
+    /// Returns the form in which a unit is shown, also within the complete text; `None` if it is not shown.
+    pub(super) fn form_of(&self, candidate: usize, unit: usize) -> Option<&'a Form> {
+        let candidates = self.candidates;
+        self.taken[candidate][unit].map(|form| &candidates[candidate].parts.units[unit].forms[form])
+    }
+
+    /// Takes each unit that is not shown, and fits since its neighbours are.
+    pub(super) fn offer_rest(&mut self, asked: &Recall, gathered: &RankedCandidates) {
+        for Offer { candidate, unit, .. } in queue(asked, gathered) {
+            let forms = &self.candidates[candidate].parts.units[unit].forms;
+            let is_in_whole = self.whole[candidate] && forms.first().is_some_and(|form| form.file == 0);
+            if self.taken[candidate][unit].is_none() && !is_in_whole {
+                self.offer(candidate, unit);
+            }
         }
     }
 
@@ -150,20 +186,38 @@ impl<'a> Choice<'a> {
         }
     }
 
-    /// Takes a unit in the longest form that leaves enough for others, or else in the longest that fits.
+    /// Takes a unit that was found, or is beside something that is shown.
     fn offer(&mut self, candidate: usize, unit: usize) {
         let value = &self.candidates[candidate].parts.units[unit];
-        if !value.is_found && !self.is_beside(candidate, value) {
-            return;
+        if value.is_found || self.is_beside(candidate, value) {
+            self.fit(candidate, unit);
         }
-        let forms = value.forms.len();
-        let most = self.room / if value.is_found { 2 } else { 4 };
-        for form in 0..forms {
-            let most = if form + 1 == forms { self.room } else { most };
-            if self.take(candidate, Some(unit), Some(form), most) {
-                return;
+    }
+
+    /// Takes a unit in the longest form that leaves enough for others, or else in the longest that fits.
+    /// Returns false if none fits.
+    pub(super) fn fit(&mut self, candidate: usize, unit: usize) -> bool {
+        let value = &self.candidates[candidate].parts.units[unit];
+        let limits = limits(value, self.room);
+        limits.enumerate().any(|(form, most)| self.take(candidate, Some(unit), Some(form), most))
+    }
+
+    /// Adds a neighbour of what is shown of a candidate, as [`Self::fit`] takes a unit. Returns false if it
+    /// does not fit.
+    pub(super) fn add(&mut self, candidate: usize, unit: Unit) -> bool {
+        let limits = limits(&unit, self.room);
+        self.added[candidate].push((unit, 0));
+        for (form, most) in limits.enumerate() {
+            if let Some((_, shown)) = self.added[candidate].last_mut() {
+                *shown = form;
+            }
+            if self.pay(candidate, most) {
+                self.steps.push(Step::Add { candidate });
+                return true;
             }
         }
+        self.added[candidate].pop();
+        false
     }
 
     /// Replaces the form of a unit by a longer one that fits.
@@ -207,20 +261,29 @@ impl<'a> Choice<'a> {
         }
         let before = unit.and_then(|unit| self.taken[candidate][unit]);
         self.set(candidate, unit, form, true);
-        let Some(cost) = self.cost(candidate, self.costs[candidate] + most) else {
+        if !self.pay(candidate, most) {
             self.set(candidate, unit, before, false);
             return false;
-        };
+        }
+        self.steps.push(Step::Take { candidate, unit, before });
+        true
+    }
+
+    /// Spends the tokens of what is shown of a candidate now, if they are at most `most` more than before.
+    fn pay(&mut self, candidate: usize, most: usize) -> bool {
+        let Some(cost) = self.cost(candidate, self.costs[candidate] + most) else { return false };
         self.room = (self.room + self.costs[candidate]).saturating_sub(cost);
         self.costs[candidate] = cost;
-        self.steps.push(Step { candidate, unit, before });
         true
     }
 
     /// Takes back the last step. Returns false if there is none.
     pub(super) fn undo(&mut self) -> bool {
-        let Some(Step { candidate, unit, before }) = self.steps.pop() else { return false };
-        self.set(candidate, unit, before, false);
+        match self.steps.pop() {
+            None => return false,
+            Some(Step::Take { candidate, unit, before }) => self.set(candidate, unit, before, false),
+            Some(Step::Add { candidate }) => drop(self.added[candidate].pop()),
+        }
         true
     }
 
@@ -245,7 +308,7 @@ impl<'a> Choice<'a> {
     }
 
     /// Returns the runs of a candidate that are shown, in the order of its files.
-    pub(super) fn runs(&self, candidate: usize) -> Vec<Run<'a>> {
+    pub(super) fn runs(&self, candidate: usize) -> Vec<Run<'_>> {
         let parts = &self.candidates[candidate].parts;
         let mut shown: Vec<(&Unit, &Form)> = Vec::new();
         for (place, unit) in parts.units.iter().enumerate() {
@@ -259,8 +322,9 @@ impl<'a> Choice<'a> {
         if let (true, Some(whole), Some(unit)) = (self.whole[candidate], &parts.whole, parts.units.first()) {
             shown.push((unit, whole));
         }
+        shown.extend(self.added[candidate].iter().map(|(unit, form)| (unit, &unit.forms[*form])));
         shown.sort_by_key(|(_, form)| (form.file, form.bytes.start));
-        let mut runs: Vec<Run<'a>> = Vec::new();
+        let mut runs: Vec<Run<'_>> = Vec::new();
         for (unit, form) in shown {
             let touches = |run: &&mut Run<'_>| {
                 let last = run.forms.last().map(|(_, last)| *last);

@@ -20,6 +20,9 @@ const NEAREST: RangeInclusive<usize> = 10..=20;
 const TOKENS_PER_NEAREST: usize = 200;
 /// Limit on the memories and files that are read: about 80 KiB of each.
 pub(super) const READ: usize = MAX_SOURCES;
+/// Number of neighbours by which each side of a shown piece grows at most, if budget is left: messages, or
+/// groups of lines.
+pub(super) const NEIGHBOURS: usize = 2;
 /// Share of the best score below which sources, and parts of them, are omitted.
 const LEAST_SHARE: f64 = 0.3;
 

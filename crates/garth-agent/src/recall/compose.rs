@@ -5,26 +5,41 @@ use super::budget::{Choice, spend};
 use super::candidates::RankedCandidates;
 use super::fence::{Key, PREAMBLE, Piece, fenced, harmless, named};
 use super::head::head;
+use super::neighbours::grow;
 use super::request::Recall;
 use super::run::{Run, piece_of};
 use super::unit::Candidate;
 use crate::count::count;
 use crate::memory::{Level, sha256};
+use garth_engine::error::Result;
+use garth_engine::text::question::Question;
 
 const TOO_LONG: &str = "What fits the question has more tokens than the budget.\n";
 
 /// Returns the answer for the gathered candidates that fits the budget.
-pub(super) fn answer(asked: &Recall, gathered: &RankedCandidates, key: &Key) -> Recalled {
+///
+/// # Errors
+/// `TimedOut` if the time to compute is over.
+pub(super) fn answer(
+    asked: &Recall,
+    question: &Question,
+    gathered: &RankedCandidates,
+    key: &Key,
+) -> Result<Recalled> {
     let first =
         if gathered.fits { PREAMBLE.to_owned() } else { format!("{NOTHING_FITS}{NEAREST_FOLLOW}{PREAMBLE}") };
     let before = head(&first, &gathered.notes, asked.budget);
     let mut choice = spend(asked, gathered, asked.budget.saturating_sub(count(&before)));
+    // The nearest texts may have nothing to do with the question, and less so what is beside them.
+    if gathered.fits {
+        grow(&mut choice, (asked, question), gathered)?;
+    }
     loop {
         let answer = compose(asked, gathered, &choice, (&before, key));
         // The sum of the counts can be smaller than the count of the complete text, where a message begins
         // with a character that the tokens before it absorb.
         if answer.tokens <= asked.budget || !choice.undo() {
-            return answer;
+            return Ok(answer);
         }
     }
 }

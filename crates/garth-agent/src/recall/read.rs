@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 
 use super::excerpt::{Excerpts, FoundTerms};
-use super::unit::{Form, Parts, SourceFile, Unit, What};
+use super::unit::{Around, Form, Parts, SourceFile, TextAround, Unit, What};
 use crate::memory::{
     ABSTRACT, Layer, Layers, Level, META, Meta, OVERVIEW, Origin, Status, Uri, sha256, text_of,
 };
@@ -16,7 +16,7 @@ use garth_engine::fs::FileSystem;
 use garth_engine::model::{At, ByteRange, Entry, Hit, ScoreParts, Timestamp, VersionId};
 use garth_engine::path::TreePath;
 use garth_engine::text::question::Question;
-use garth_engine::text::secret::{CONTEXT, SearchedText};
+use garth_engine::text::secret::{CONTEXT, SearchedText, suffice};
 
 /// Limit on a text that may be shown completely, 8 KiB: about 2,000 tokens.
 const WHOLE: u64 = 8 << 10;
@@ -26,6 +26,10 @@ const START: u64 = WHOLE + CONTEXT as u64;
 const UNDIVIDED: u64 = 1 << 10;
 /// Limit on the bytes that are read of an abstract, overview or meta.
 const LAYER: u64 = 64 << 10;
+/// Bytes on each side of a hit whose lines can be its neighbours, 2 KiB.
+const BESIDE: u64 = 2 << 10;
+/// Bytes on each side of a hit that are kept for that, 4 KiB: mostly enough to find the secrets of neighbours.
+const KEPT: u64 = 4 << 10;
 /// Limits on the bytes of the best parts of a passage, the longest first: a paragraph, and two or three
 /// sentences. There are several where a passage is half as long again.
 const EXCERPTS: [usize; 2] = [960, 480];
@@ -68,6 +72,18 @@ impl Region {
     pub(super) fn place(&self, bytes: &Range<u64>, length: usize) -> Range<usize> {
         let place = |at: u64| usize::try_from(at - self.bytes.start).unwrap_or(usize::MAX).min(length);
         place(bytes.start)..place(bytes.end)
+    }
+
+    /// Keeps its bytes near the hits, of a file of this size. Its surroundings were read for these hits.
+    fn kept(&self, bytes: &[u8], size: u64) -> TextAround {
+        let near = |around: u64| {
+            let end = (self.bytes.end - CONTEXT as u64 + around).min(self.bytes.start + bytes.len() as u64);
+            self.known.0.saturating_sub(around).min(end)..end
+        };
+        let (shown, kept) = (near(BESIDE), near(KEPT));
+        let is_end = kept.end >= size;
+        let (from, text) = (kept.start, bytes[self.place(&kept, bytes.len())].to_vec());
+        TextAround { shown, from, text, known: self.known, is_end }
     }
 
     /// Returns true if it is in the beginning of a file, which is read anyway.
@@ -253,6 +269,7 @@ fn content(
         parts.whole = searched.as_ref().map(|searched| whole(0, entry, searched, What::Whole));
     }
     let undivided = parts.whole.as_ref().filter(|_| entry.size <= UNDIVIDED).cloned();
+    let mut around = Vec::new();
     for region in regions(hits, CONTEXT as u64) {
         let (read, bytes) = region.text(&first, &mut answers)?;
         // The positions of a hit are only valid in its own version.
@@ -267,7 +284,12 @@ fn content(
                 parts.units.push(unit((hit.rank, hit.parts), true, forms, time));
             }
         }
+        // The line of its first hit is known.
+        if undivided.is_none() && hits.iter().all(|hit| is_valid(hit)) {
+            around.push(region.kept(&bytes, entry.size));
+        }
     }
+    parts.around = Around::Text(around);
     // Best first, as the search returned them.
     parts.units.sort_by(|one, other| other.rank.total_cmp(&one.rank));
     if parts.units.is_empty() && !hits.is_empty() {
@@ -353,6 +375,19 @@ impl RegionText<'_> {
     }
 }
 
+/// Returns lines near a hit as a form; `None` if too little is kept around them to find their secrets.
+pub(super) fn lines_beside(around: &TextAround, lines: &Range<u64>) -> Option<Form> {
+    let (bytes, piece) = (&around.text[..], around.place(lines));
+    let before = if around.from == 0 { usize::MAX } else { piece.start };
+    let behind = if around.is_end { usize::MAX } else { bytes.len() - piece.end };
+    if !suffice(before, &bytes[piece.clone()], behind) {
+        return None;
+    }
+    let masked = searched_near(bytes, piece.clone()).masked(0..piece.len());
+    let text = RegionText { bytes, from: around.from, known: around.known, searched: None };
+    Some(text.form(piece, &masked, What::Beside))
+}
+
 /// Returns a piece of a text with its secrets masked.
 pub(super) fn masked_piece(bytes: &[u8], inside: Range<usize>) -> String {
     let length = inside.len();
@@ -368,7 +403,13 @@ fn searched_near(bytes: &[u8], inside: Range<usize>) -> SearchedText<'_> {
     SearchedText::new(front, &bytes[inside], behind)
 }
 
-fn unit((rank, score_parts): (f64, ScoreParts), is_found: bool, forms: Vec<Form>, time: Timestamp) -> Unit {
+/// Returns a unit without a speaker.
+pub(super) fn unit(
+    (rank, score_parts): (f64, ScoreParts),
+    is_found: bool,
+    forms: Vec<Form>,
+    time: Timestamp,
+) -> Unit {
     Unit { rank, score_parts, is_found, forms, speaker: None, time }
 }
 

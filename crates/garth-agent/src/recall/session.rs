@@ -7,10 +7,11 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 
+use super::candidates::NEIGHBOURS;
 use super::messages::{Said, from_passage, said};
 use super::read::{Answers, Region, Wanted, fetched, line_feeds, masked_piece, regions};
 use super::retracted::retracted;
-use super::unit::{Form, Parts, SourceFile, Unit, What, share_of};
+use super::unit::{Around, Form, Parts, SourceFile, Unit, What, share_of};
 use garth_engine::error::Result;
 use garth_engine::fs::FileSystem;
 use garth_engine::model::{Entry, Hit, ScoreParts, Timestamp};
@@ -107,14 +108,16 @@ pub(super) async fn session(
     (mut answers, may_withhold): (Answers, bool),
 ) -> Result<Option<Parts>> {
     let Some((entry, mut lines)) = read_lines(fs, path, hits, &mut answers).await? else { return Ok(None) };
+    // A found message can have one beside it, and both together further neighbours.
+    let reach = 1 + NEIGHBOURS as u64;
+    let shown = hits.iter().flat_map(|hit| hit.lines.start.saturating_sub(reach)..hit.lines.end + reach);
+    let shown: BTreeSet<u64> = shown.collect();
     let withheld = match may_withhold {
-        true => {
-            let shown = hits.iter().flat_map(|hit| hit.lines.start.saturating_sub(1)..=hit.lines.end);
-            retracted(fs, path, &shown.collect::<BTreeSet<u64>>()).await?
-        }
+        true => retracted(fs, path, &shown).await?,
         false => HashSet::new(),
     };
-    lines.retain(|line, _| !withheld.contains(line));
+    // No message is shown that was not looked up.
+    lines.retain(|line, _| shown.contains(line) && !withheld.contains(line));
     let mut unread = said_in(fs, path, &unread(hits, &lines, &withheld), question).await?;
     let file = SourceFile {
         path: path.clone(),
@@ -153,7 +156,14 @@ pub(super) async fn session(
     // In the order of the search, which decides among units of equal rank.
     let mut units: Vec<Unit> = order.into_iter().filter_map(|line| found.remove(&line)).collect();
     units.extend(beside);
-    Ok(Some(Parts { files: vec![file], units, whole: None }))
+    Ok(Some(Parts { files: vec![file], units, whole: None, around: around(&lines) }))
+}
+
+/// Keeps the messages that may be neighbours of shown ones. Drops what else was read with them.
+fn around(lines: &ReadLines) -> Around {
+    let short = lines.iter().filter(|(_, (_, text))| text.len() as u64 <= AROUND);
+    let kept = |text: &Bytes| Bytes::copy_from_slice(text);
+    Around::Messages(short.map(|(line, (bytes, text))| (*line, (bytes.clone(), kept(text)))).collect())
 }
 
 /// Returns the messages before and after the found ones.
@@ -249,7 +259,8 @@ async fn said_in(
     Ok(all)
 }
 
-fn unit(
+/// Returns the unit of a message.
+pub(super) fn unit(
     file: &SourceFile,
     (lines, bytes): (Range<u64>, Range<u64>),
     said: Said,

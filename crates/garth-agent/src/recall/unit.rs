@@ -1,8 +1,11 @@
 //! Units: the parts of a memory or file among which a recall chooses.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
+
+use bytes::Bytes;
 
 use super::fence::harmless;
 use crate::count::count_to;
@@ -56,6 +59,46 @@ pub(super) struct Parts {
     pub(super) units: Vec<Unit>,
     /// Complete text of the first file, if it is short. It is shown in place of its units.
     pub(super) whole: Option<Form>,
+    pub(super) around: Around,
+}
+
+/// Text around what was found in the first file of a source, which was read with it. Neighbours of a shown
+/// piece are taken from it.
+#[derive(Debug, Default)]
+pub(super) enum Around {
+    /// No text: the file is shown completely or not at all.
+    #[default]
+    Nothing,
+    /// Messages that may be shown, by the number of their line: its bytes in the file, and its text.
+    Messages(BTreeMap<u64, (Range<u64>, Bytes)>),
+    /// Parts of a text that do not touch.
+    Text(Vec<TextAround>),
+}
+
+/// Part of a text around hits.
+#[derive(Debug)]
+pub(super) struct TextAround {
+    /// Bytes of the file whose complete lines may be shown.
+    pub(super) shown: Range<u64>,
+    /// Place of `text` in the file. It is longer than `shown`: what is around a line decides about secrets in
+    /// it.
+    pub(super) from: u64,
+    pub(super) text: Vec<u8>,
+    /// A byte in it, and the number of its line.
+    pub(super) known: (u64, u64),
+    /// True if the file ends with `text`.
+    pub(super) is_end: bool,
+}
+
+impl TextAround {
+    /// Returns the place of a range of the file in the text.
+    pub(super) fn place(&self, bytes: &Range<u64>) -> Range<usize> {
+        let place = |at: u64| {
+            let at = at.saturating_sub(self.from);
+            usize::try_from(at).unwrap_or(usize::MAX).min(self.text.len())
+        };
+        place(bytes.start)..place(bytes.end)
+    }
 }
 
 impl Parts {

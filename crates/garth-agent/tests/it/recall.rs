@@ -1,5 +1,6 @@
 //! Recall: its selection, text that it never shows, and its budget.
 
+mod neighbours;
 mod work;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -189,12 +189,14 @@ async fn messages_are_recalled_with_those_beside_them() {
     let others = [(10, "Where does the quokka live?"), (11, "On Rottnest.")];
     account.say("zoo", &talk(30, &others)).await;
     let answer = account.recall(&Recall::new("where does the quokka live")).await;
-    assert_eq!(
-        texts(&answer),
-        ["assistant: Good morning.\nuser: Where does the quokka live?\nassistant: On Rottnest.\n"
-            .replace("Good morning.", talk(30, &[])[9])]
-    );
-    assert_eq!((answer.items[0].lines.clone(), answer.items[0].whole), (10..13, false));
+    let all = talk(30, &others);
+    let line = |place: usize| {
+        let speaker = if place.is_multiple_of(2) { "user" } else { "assistant" };
+        format!("{speaker}: {}\n", all[place])
+    };
+    // One beside it on each side, and two neighbours of these.
+    assert_eq!(texts(&answer), [(7..14).map(line).collect::<String>()]);
+    assert_eq!((answer.items[0].lines.clone(), answer.items[0].whole), (8..15, false));
 }
 
 #[tokio::test]
@@ -203,7 +205,7 @@ async fn adjacent_messages_are_one_piece() {
     let others = [(10, "The quokka hops."), (11, "A quokka?"), (13, "Every quokka hops.")];
     account.say("zoo", &talk(30, &others)).await;
     let answer = account.recall(&Recall::new("quokka")).await;
-    assert_eq!((answer.items.len(), answer.items[0].lines.clone()), (1, 10..16), "{}", answer.text);
+    assert_eq!((answer.items.len(), answer.items[0].lines.clone()), (1, 8..18), "{}", answer.text);
 }
 
 #[tokio::test]
@@ -271,7 +273,7 @@ async fn times_are_shown_where_they_matter() {
     assert!(!shown("quokka").await.contains("2026"));
     let answer = account.recall(&Recall::new("when did the quokka hop")).await;
     let (text, pieces) = (&answer.text, answer.items.len());
-    assert!(text.contains(" (2026-01-12 07:04): ") && text.matches("2026").count() == pieces, "{text}");
+    assert!(text.contains(" (2026-01-12 07:02): ") && text.matches("2026").count() == pieces, "{text}");
     let sessions = account.sessions("ann", "coder", "two").await;
     let later = Draft::user("The quokka slept.").with("created_at", "2026-02-01T00:00:00Z");
     sessions.append("two", &Append::messages([later])).await.unwrap();

@@ -163,10 +163,7 @@ impl<'a> SearchedText<'a> {
 /// Finds secrets in a piece of a text together with those of its surroundings that decide about it. Also
 /// returns where the piece begins in the searched bytes.
 fn find_around(judgement: Judgement, before: &[u8], text: &[u8], behind: &[u8]) -> (Vec<Secret>, usize) {
-    let (most_before, most_behind) = match judgement {
-        Judgement::First => (FIRST_CONTEXT, FIRST_CONTEXT),
-        _ => (reach_as(judgement, text), reach_behind(judgement, text)),
-    };
+    let (most_before, most_behind) = reaches(judgement, text);
     let before = &before[before.len().saturating_sub(most_before)..];
     let behind = &behind[..behind.len().min(most_behind)];
     let found = match before.is_empty() && behind.is_empty() {
@@ -266,6 +263,20 @@ pub fn may_open(text: &[u8]) -> bool {
 /// Returns the number of bytes before a text that decide about it.
 pub fn reach(text: &[u8]) -> usize {
     reach_as(Judgement::CURRENT, text)
+}
+
+/// Returns true if a text is shown like the complete one with this many bytes before it and behind it.
+pub fn suffice(before: usize, text: &[u8], behind: usize) -> bool {
+    let (most_before, most_behind) = reaches(Judgement::shown(), text);
+    most_before <= before && most_behind <= behind
+}
+
+/// Returns the numbers of bytes before and after a text that are searched with it under a judgement.
+fn reaches(judgement: Judgement, text: &[u8]) -> (usize, usize) {
+    match judgement {
+        Judgement::First => (FIRST_CONTEXT, FIRST_CONTEXT),
+        _ => (reach_as(judgement, text), reach_behind(judgement, text)),
+    }
 }
 
 /// Returns the number of bytes before a text that decide about it under a judgement.
