@@ -15,7 +15,7 @@ fn random_operations_match_the_specification() {
 
 #[test]
 fn random_operations_match_while_the_past_goes() {
-    let stats = run(ModelConfig::from_env(600), retained).unwrap_or_else(|failure| panic!("{failure}"));
+    let stats = run(ModelConfig::from_env(3_000), retained).unwrap_or_else(|failure| panic!("{failure}"));
     assert!(stats.commits > 100 && stats.reopened > 0 && stats.collected > 0, "{stats:?}");
     // If little was removed, the run would prove little.
     assert!(stats.folded > 30 && stats.contents > 5 && stats.gone > 5, "{stats:?}");

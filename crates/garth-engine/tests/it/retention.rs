@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use garth_engine::model::{
     At, Author, Batch, Blame, ByteRange, ChangesQuery, CommitId, Confinement, HistoryPage, Idempotency, Ino,
-    MAX_PAGE, Moment, Op, Owner, Page, Seq, SessionOf, SnapshotsPage, Timestamp, VersionId, Within,
+    MAX_PAGE, Moment, Op, Owner, Page, Seq, SessionOf, SnapshotsPage, Timestamp, Version, VersionId, Within,
 };
 use garth_engine::rule::retention::Retention;
 use garth_engine::view::{Mount, Overlay, Scope};
@@ -335,6 +335,25 @@ async fn blame_keeps_author_after_folding() {
         tree.keep(0).await;
         assert_eq!(written_by(&blame(&*view, "/in/shown").await), [(7, "", true)]);
         assert_eq!(written_by(&blame(tree.fs(), "/in/shown").await), [(7, "clerk", true)]);
+    }
+}
+
+#[tokio::test]
+async fn history_keeps_author_of_a_moved_file_for_the_account() {
+    for tree in Tree::both() {
+        let scout = Author::agent("scout");
+        tree.commit(Batch::from(write("/from/a", "1").with_parents()).author(scout.clone())).await;
+        tree.commit(Op::rename(at("/from"), at("/to"))).await;
+        tree.fill("/other", 3..=4).await;
+        let view = inside(tree.fs(), "/to").await;
+        assert_eq!(tree.keep(1).await, Seq(3));
+        let author = |versions: &[Version]| versions[0].commit.author.clone();
+        assert_eq!(author(&history(tree.fs(), "/to/a").await.unwrap()), scout);
+        assert_eq!(
+            author(&history(&*view, "/to/a").await.unwrap()),
+            Author::default(),
+            "moved into the view"
+        );
     }
 }
 

@@ -210,11 +210,12 @@ impl View<'_> {
     }
 
     /// Returns true if a node is known to have had a name in reach after a commit. Of a commit before the
-    /// oldest state, only names are known that have lasted until then.
+    /// oldest state, only names are known that have lasted until then; all names are in reach of the account.
     pub(super) fn was_within(&self, ino: Ino, seq: Seq) -> bool {
         let oldest = self.state.oldest;
         let paths = all_paths(ino, &|ino| self.state.nodes.get(&ino)?.at(seq.max(oldest)));
-        let is_known = |path: &TreePath| seq >= oldest || self.state.lasted_since(path, seq);
+        let sees_all = self.owner.is_none() || self.within.is_everything();
+        let is_known = |path: &TreePath| seq >= oldest || sees_all || self.state.lasted_since(path, seq);
         paths.iter().any(|path| self.within.contains(path) && is_known(path))
     }
 
