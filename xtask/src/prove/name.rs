@@ -36,7 +36,7 @@ pub(super) enum Name {
     /// Processes on one data folder read no stale data, lose no write and do not block each other: 20,000
     /// commits
     Processes,
-    /// 64 appenders to one file lose no line, and every version is readable: 10,000 appends, under 20 MB
+    /// 64 appenders to one file lose no line, and every version is readable: 10,000 appends, under 5 MB
     Appenders,
     /// 64 writers that compare and swap one version, of which one succeeds: 50 times each
     Cas,

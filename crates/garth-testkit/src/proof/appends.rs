@@ -15,8 +15,9 @@ use super::{
 };
 use crate::data::random::Random;
 
-/// Limit on the bytes of the data folder after [`ManyAppends`], while it is open.
-pub const MOST_BYTES: u64 = 20_000_000;
+/// Limit on the bytes of the data folder after [`ManyAppends`], once it is closed: until then the write-ahead
+/// log is there, whose length depends on when checkpoints ran.
+pub const MOST_BYTES: u64 = 5_000_000;
 /// Appends in flight at the same time, so that commits are grouped.
 const IN_FLIGHT: u64 = 32;
 /// Bytes of each appended line.
@@ -81,7 +82,7 @@ impl Proof for ManyAppends {
 
     fn run(&self, setting: &Setting<'_>) -> Proven<Report> {
         let report = many_appends(setting.folder, setting.size)?;
-        hold(report["bytes while open"] < MOST_BYTES, || format!("more than {MOST_BYTES} bytes: {report}"))?;
+        hold(report["bytes once closed"] < MOST_BYTES, || format!("more than {MOST_BYTES} bytes: {report}"))?;
         Ok(report)
     }
 }
