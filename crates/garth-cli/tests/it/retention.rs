@@ -193,7 +193,7 @@ fn refused_limits_are_explained() {
     }
     garth.ok(&class("Off"));
     garth.ok(&set("--age", "None"));
-    garth.ok(&["gc", "--grace", "0"]);
+    garth.ok(&["gc", "--grace", "0", "--force"]);
 }
 
 #[test]
