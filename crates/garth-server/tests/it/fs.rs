@@ -349,6 +349,8 @@ fn gone_content_names_path_and_sequence() {
     let server = Server::start();
     let first = send(&server, "PUT", "/logs/a", "", b"one").json();
     send(&server, "PUT", "/logs/a", "", b"two");
+    // The second commit has a later time than the clock.
+    server.clock.advance(Duration::from_secs(1));
     let limit = ContentLimit { pattern: PathPattern::parse("/logs/**").unwrap(), keep: Duration::ZERO };
     block_on(async {
         let account = server.home.account("acme").await.unwrap();
