@@ -8,7 +8,7 @@
 //! use:
 //!
 //! - [`Rows`], the queries of the planner to a database, and [`plan`], for a local database;
-//! - [`Fetch`] and [`plan_with`], for a database that is a round trip away, whose rows are fetched into a
+//! - [`Fetch`] and [`plan_group`], for a database that is a round trip away, whose rows are fetched into a
 //!   [`RowStore`];
 //! - [`Planned`], with the [`Delta`] to write and the next [`HeadRow`].
 //!
@@ -25,11 +25,13 @@ mod delta;
 mod extents;
 #[cfg(any(test, debug_assertions))]
 pub mod fetched;
+mod group;
 mod judged;
 mod keys;
 mod lookup;
 mod names;
 mod node_change;
+mod overlay;
 mod prefetch;
 mod quota;
 mod rounds;
@@ -47,10 +49,11 @@ use sha2::{Digest, Sha256};
 
 pub use content::{MAX_EXTENT, sum_of};
 pub use delta::{Delta, ExtentChange, NameChange};
+pub use group::plan_group;
 pub use judged::judge_state;
 pub(crate) use keys::{ChangedNodes, KeyRow, KeyedRows, KeysChange, each_key, each_key_change};
 pub use node_change::{EndedTimes, NodeWrite, node_write};
-pub use rounds::{Fetch, Fetched, MAX_ROUNDS, plan_with};
+pub use rounds::{Fetch, Fetched, MAX_ROUNDS};
 pub use row_store::{RowStore, RowValue};
 pub use rows::{
     Chunk, DEDUP_FROM, ExtentRow, HeadRow, IdempotencyRow, JudgedRow, LogChange, NameRow, NewestNode,

@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use futures::FutureExt;
 
 use super::row_store::{RowStore, RowValue};
-use super::rows::{HeadRow, RowKey, Rows};
-use super::{Fetch, Fetched, MAX_ROUNDS, Planned, plan_with};
+use super::rows::{RowKey, Rows};
+use super::{Fetch, Fetched, MAX_ROUNDS, Planned, plan_group};
 use crate::error::{Error, ErrorKind, Result};
-use crate::model::{Attributes, Batch, Timestamp};
+use crate::model::{Attributes, Batch};
 
 #[cfg(debug_assertions)]
 static FETCHED_ROWS_REQUIRED: AtomicBool = AtomicBool::new(false);
@@ -28,23 +28,35 @@ pub(crate) fn is_asked_for() -> bool {
 }
 
 /// Plans a batch only from the rows that are fetched for it. Returns the number of rounds as well.
-pub(crate) fn plan_fetched<R: Rows>(
+#[cfg(test)]
+pub(crate) fn plan_fetched<R: Rows>(rows: &R, state: Fetched, batch: &Batch) -> (Result<Planned>, usize) {
+    let (planned, rounds) = plan_group_fetched(rows, state, &[batch], &|_, ino| rows.is_open(ino));
+    (planned.and_then(|mut planned| planned.pop().unwrap_or_else(never)), rounds)
+}
+
+/// Plans the first batches of a group only from the rows that are fetched for it. `is_open` answers
+/// [`Fetch::is_open`]. Returns the number of rounds as well.
+pub(crate) fn plan_group_fetched<R: Rows>(
     rows: &R,
-    head: HeadRow,
-    now: Timestamp,
-    batch: &Batch,
-) -> (Result<Planned>, usize) {
+    state: Fetched,
+    batches: &[&Batch],
+    is_open: &dyn Fn(usize, u64) -> Result<bool>,
+) -> (Result<Vec<Result<Planned>>>, usize) {
     let store = RowStore::new(Arc::new(rows.rules().clone()));
-    let mut database = Distant { local: rows, state: Fetched { head, now }, rows: store, rounds: 0 };
+    let mut database = Distant { local: rows, is_open, state, rows: store, rounds: 0 };
     // Local rows are fetched without waiting, so the future is done at the first poll.
-    let planned = plan_with(&mut database, batch, MAX_ROUNDS).now_or_never();
-    let never = || Err(Error::new(ErrorKind::Unavailable, "local rows are fetched without waiting"));
+    let planned = plan_group(&mut database, batches, MAX_ROUNDS).now_or_never();
     (planned.unwrap_or_else(never), database.rounds)
+}
+
+fn never<T>() -> Result<T> {
+    Err(Error::new(ErrorKind::Unavailable, "local rows are fetched without waiting"))
 }
 
 /// Local rows as those of a distant database.
 struct Distant<'a, R> {
     local: &'a R,
+    is_open: &'a dyn Fn(usize, u64) -> Result<bool>,
     state: Fetched,
     rows: RowStore,
     /// Number of rounds so far.
@@ -64,6 +76,10 @@ impl<R: Rows> Fetch for Distant<'_, R> {
         }
         self.rounds += 1;
         std::future::ready(Ok(self.state))
+    }
+
+    fn is_open(&self, batch: usize, ino: u64) -> Result<bool> {
+        (self.is_open)(batch, ino)
     }
 }
 

@@ -7,9 +7,8 @@ use std::future::Future;
 
 use super::row_store::RowStore;
 use super::rows::HeadRow;
-use super::{Planned, plan};
-use crate::error::{Error, ErrorKind, Result};
-use crate::model::{Batch, Timestamp};
+use crate::error::Result;
+use crate::model::Timestamp;
 
 /// Usual limit on the rounds of one batch. A batch takes two, and one more for each of:
 ///
@@ -52,23 +51,12 @@ pub trait Fetch {
     /// ([`RowStore::take_wanted`]), and returns the head row and the time. The first call begins the
     /// transaction and locks the head row. Until then, another process can change the head row and the rules.
     fn fetch(&mut self) -> impl Future<Output = Result<Fetched>> + Send;
-}
 
-/// Plans a batch in as few rounds as possible, at most `rounds` (usually [`MAX_ROUNDS`]).
-///
-/// # Errors
-/// `TooLarge` for a batch that takes more rounds; errors of `fetch` and of the batch.
-pub async fn plan_with<D: Fetch>(database: &mut D, batch: &Batch, rounds: usize) -> Result<Planned> {
-    // Nothing has been fetched yet: this run only names what to fetch first. Keys that contain the time are
-    // mostly named later, because other rows lead to them.
-    drop(plan(database.rows(), HeadRow::default(), Timestamp(0), batch));
-    for _ in 0..rounds {
-        let Fetched { head, now } = database.fetch().await?;
-        let planned = plan(database.rows(), head, now, batch);
-        if !database.rows().missed() {
-            return planned;
-        }
-    }
-    let message = "the operations of this batch depend on each other in too many steps; split it";
-    Err(Error::new(ErrorKind::TooLarge, message))
+    /// Returns true if the caller of a batch, given by its place in the group, holds open a node that has
+    /// lost its names. Asked for instead of [`RowKey::IsOpen`](super::RowKey::IsOpen), because each caller has
+    /// handles of its own.
+    ///
+    /// # Errors
+    /// Errors of the database.
+    fn is_open(&self, batch: usize, ino: u64) -> Result<bool>;
 }

@@ -3,6 +3,7 @@
 
 mod content;
 mod copy;
+mod group;
 mod keys;
 mod names;
 mod order;

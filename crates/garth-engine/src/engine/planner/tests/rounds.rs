@@ -195,12 +195,12 @@ fn independent_operations_share_rounds() {
 }
 
 /// Generator of random operations on a few names.
-struct Operations {
-    random: Random,
+pub(super) struct Operations {
+    pub(super) random: Random,
 }
 
 impl Operations {
-    fn path(&mut self) -> TreePath {
+    pub(super) fn path(&mut self) -> TreePath {
         let depth = 1 + self.random.below(3);
         let names = (0..depth).map(|_| self.random.pick(&["/a", "/b", "/c", "/dd"]));
         at(&names.collect::<String>())
@@ -229,7 +229,7 @@ impl Operations {
         }
     }
 
-    fn op(&mut self, store: &Store) -> Op {
+    pub(super) fn op(&mut self, store: &Store) -> Op {
         let (one, two) = (self.at(store), self.at(store));
         let seq = Seq(self.random.below(store.head.seq + 1));
         match self.random.below(22) {

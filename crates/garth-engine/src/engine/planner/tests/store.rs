@@ -22,15 +22,16 @@ struct Spanned<T> {
 }
 
 /// Describes everything in a plan, to compare two of them.
-fn described(planned: &Result<Planned>) -> String {
+pub(super) fn described(planned: &Result<Planned>) -> String {
     match planned {
         Err(error) => format!("{:?} {:?} {}", error.kind(), error.path(), error.message()),
         Ok(Planned::Replay(commit)) => format!("again {commit:#?}"),
         Ok(Planned::Apply { delta, head, commit }) => {
             let Delta { names, nodes, attributes, extents, chunks, expiry, .. } = &**delta;
-            let Delta { snapshots, staged, index, log, unnamed, quotas, writes, .. } = &**delta;
+            let Delta { snapshots, staged, index, log, unnamed, quotas, writes, judged, keyed, .. } =
+                &**delta;
             let rows = (names, nodes, writes, attributes, extents, chunks.keys(), expiry);
-            let rows = (rows, delta.references());
+            let rows = (rows, delta.references(), judged, keyed);
             format!(
                 "{rows:?} {snapshots:?} {staged:?} {index:?} {log:?} {unnamed:?} {quotas:?} {head:?} {commit:?}"
             )
@@ -136,10 +137,22 @@ impl Store {
 
     /// Plans a batch only on the rows that are fetched for it.
     pub(super) fn plan_fetched(&self, batch: &Batch) -> (Result<Planned>, usize) {
-        super::super::fetched::plan_fetched(self, self.head, self.now(), batch)
+        fetched::plan_fetched(self, self.state(), batch)
     }
 
-    fn now(&self) -> Timestamp {
+    /// Plans the first batches of a group only on the rows that are fetched for it. Returns the number of
+    /// rounds as well.
+    pub(super) fn plan_group(&self, batches: &[&Batch]) -> (Vec<Result<Planned>>, usize) {
+        let is_open = |_: usize, ino: u64| self.is_open(ino);
+        let (planned, rounds) = fetched::plan_group_fetched(self, self.state(), batches, &is_open);
+        (planned.unwrap(), rounds)
+    }
+
+    fn state(&self) -> Fetched {
+        Fetched { head: self.head, now: self.now() }
+    }
+
+    pub(super) fn now(&self) -> Timestamp {
         Timestamp(10 * (self.head.seq.cast_signed() + 1))
     }
 
@@ -147,19 +160,24 @@ impl Store {
     pub(super) fn commit(&mut self, batch: &Batch) -> Applied {
         match self.plan(batch).unwrap() {
             Planned::Apply { delta, head, commit } => {
-                self.apply(&delta, head);
-                self.commits.extend(batch.id.map(|id| (id, commit.clone())));
-                if let Some(asked) = &batch.idempotency {
-                    let record = IdempotencyRow {
-                        request_hash: asked.request_hash,
-                        keep_until: asked.keep_until.0,
-                        commit: Commit { note: asked.note.clone(), ..commit.clone() },
-                    };
-                    self.idempotency.insert(asked.key.clone(), record);
-                }
+                self.write(batch, (&delta, head, &commit));
                 Applied { delta: *delta, commit }
             }
             Planned::Replay(_) => panic!("the batch was committed before"),
+        }
+    }
+
+    /// Writes the rows of a planned batch.
+    pub(super) fn write(&mut self, batch: &Batch, (delta, head, commit): (&Delta, HeadRow, &Commit)) {
+        self.apply(delta, head);
+        self.commits.extend(batch.id.map(|id| (id, commit.clone())));
+        if let Some(asked) = &batch.idempotency {
+            let record = IdempotencyRow {
+                request_hash: asked.request_hash,
+                keep_until: asked.keep_until.0,
+                commit: Commit { note: asked.note.clone(), ..commit.clone() },
+            };
+            self.idempotency.insert(asked.key.clone(), record);
         }
     }
 
@@ -263,6 +281,7 @@ impl Store {
         for (id, _) in &delta.staged {
             self.staged.remove(id);
         }
+        self.judged.extend(&delta.judged);
         Arc::make_mut(&mut self.quotas).use_up(&delta.quotas);
         self.times.insert(head.seq, head.time);
         self.head = head;

@@ -7,6 +7,8 @@ use std::time::Duration;
 use rusqlite::Connection;
 
 use crate::engine::planner::{ChangedNodes, HeadRow, Planned, plan};
+#[cfg(debug_assertions)]
+use crate::engine::planner::{Fetched, Rows, fetched};
 use crate::engine::relational::confinement::Reach;
 use crate::engine::relational::open_nodes::OpenNodes;
 use crate::engine::sqlite::chunk_store::Packs;
@@ -210,7 +212,8 @@ impl GroupContext<'_> {
         let (mut edits, mut changed) = (Edits::new(), ChangedNodes::new(begin.next_ino));
         let mut results = Vec::with_capacity(batches.len());
         let (mut replayed, mut indexed, mut unwritten) = (false, false, 0);
-        for BatchRequest { batch, reach } in batches {
+        let mut ahead = PlannedAhead::default();
+        for (place, BatchRequest { batch, reach }) in batches.iter().enumerate() {
             // Each batch is judged by the reach of its own handle.
             let rows = PlannerRows { reach, ..*state };
             failpoints.pass("plan")?;
@@ -226,7 +229,7 @@ impl GroupContext<'_> {
                     &of_gates
                 }
             };
-            let planned = planned(&rows, head, env.now(), batch);
+            let planned = ahead.plan(&rows, (head, env.now()), batch, &batches[place + 1..]);
             match planned.and_then(|planned| stored::check(&rows, planned, limit, batch, &mut unwritten)) {
                 // A repeat of an earlier commit, perhaps one of this group: its rows are written already.
                 Ok(Planned::Replay(commit)) => {
@@ -269,7 +272,11 @@ impl GroupContext<'_> {
                 // The disk failed, not the batch: the rows read so far cannot be trusted, so the group is
                 // rolled back.
                 Err(error) if error.is(ErrorKind::Io) => return Err(error.into()),
-                Err(error) => results.push(Err(error)),
+                Err(error) => {
+                    // Those behind it may have been planned with its changes.
+                    ahead = PlannedAhead::default();
+                    results.push(Err(error));
+                }
             }
         }
         if replayed {
@@ -289,14 +296,57 @@ impl GroupContext<'_> {
     }
 }
 
-/// Plans a batch on local rows. Tests can select the variant that fetches rows in rounds, which a remote
-/// database needs.
-fn planned(rows: &PlannerRows<'_>, head: HeadRow, now: Timestamp, batch: &Batch) -> Result<Planned> {
+/// Plans the batches of a group, each once those before it are written. Tests can select the variant that
+/// fetches rows in rounds, which a remote database needs: it plans batches before any of them is written.
+#[derive(Default)]
+struct PlannedAhead {
+    /// Results of the next batches.
     #[cfg(debug_assertions)]
-    if crate::engine::planner::fetched::is_asked_for() {
-        return crate::engine::planner::fetched::plan_fetched(rows, head, now, batch).0;
+    results: std::collections::VecDeque<Result<Planned>>,
+}
+
+impl PlannedAhead {
+    /// Plans a batch. `behind` are those after it.
+    fn plan(
+        &mut self,
+        rows: &PlannerRows<'_>,
+        (head, now): (HeadRow, Timestamp),
+        batch: &Batch,
+        behind: &[BatchRequest],
+    ) -> Result<Planned> {
+        #[cfg(debug_assertions)]
+        if fetched::is_asked_for() {
+            if self.results.is_empty() {
+                self.results = planned_ahead(rows, Fetched { head, now }, batch, behind)?.into();
+            }
+            if let Some(planned) = self.results.pop_front() {
+                return planned;
+            }
+        }
+        #[cfg(not(debug_assertions))]
+        let _ = (self, behind);
+        plan(rows, head, now, batch)
     }
-    plan(rows, head, now, batch)
+}
+
+/// Plans a batch, and as many of those behind it as can be planned before it is written, only from the rows
+/// that are fetched for them.
+#[cfg(debug_assertions)]
+fn planned_ahead(
+    rows: &PlannerRows<'_>,
+    state: Fetched,
+    batch: &Batch,
+    behind: &[BatchRequest],
+) -> Result<Vec<Result<Planned>>> {
+    // Which entries gates hide depends on the batches before.
+    let behind: Vec<_> = behind.iter().take_while(|request| request.reach.gates.is_empty()).collect();
+    let batches: Vec<&Batch> =
+        [batch].into_iter().chain(behind.iter().map(|request| &request.batch)).collect();
+    let is_open = |place: usize, ino| match place.checked_sub(1).and_then(|place| behind.get(place)) {
+        Some(request) => Ok(request.reach.holds(ino, rows.open)),
+        None => rows.is_open(ino),
+    };
+    fetched::plan_group_fetched(rows, state, &batches, &is_open).0
 }
 
 fn add(edits: &mut Edits, ino: u64, edit: Edit) {
