@@ -9,7 +9,7 @@
 //!
 //! - [`Rows`], the queries of the planner to a database, and [`plan`], for a local database;
 //! - [`Fetch`] and [`plan_group`], for a database that is a round trip away, whose rows are fetched into a
-//!   [`RowStore`];
+//!   [`RowStore`], and [`derive_group`], for the keys and passages that change with their rows;
 //! - [`Planned`], with the [`Delta`] to write and the next [`HeadRow`].
 //!
 //! It is not part of the stable interface of this crate: rows are as `docs/format.md` describes them for
@@ -22,10 +22,13 @@ mod attrs;
 mod content;
 mod copy;
 mod delta;
+mod derived;
+mod derived_rows;
 mod extents;
 #[cfg(any(test, debug_assertions))]
 pub mod fetched;
 mod group;
+mod indexed_file;
 mod judged;
 mod keys;
 mod lookup;
@@ -49,9 +52,13 @@ use sha2::{Digest, Sha256};
 
 pub use content::{MAX_EXTENT, sum_of};
 pub use delta::{Delta, ExtentChange, NameChange};
+pub use derived::{Derived, derive_group};
+pub use derived_rows::{TAIL_PASSAGES, Tail};
 pub use group::plan_group;
+pub(crate) use indexed_file::IndexedFile;
 pub use judged::judge_state;
-pub(crate) use keys::{ChangedNodes, KeyRow, KeyedRows, KeysChange, each_key, each_key_change};
+pub(crate) use keys::{ChangedNodes, KeyedRows, each_key, each_key_change};
+pub use keys::{KeyRow, KeysChange};
 pub use node_change::{EndedTimes, NodeWrite, node_write};
 pub use rounds::{Fetch, Fetched, MAX_ROUNDS};
 pub use row_store::{RowStore, RowValue};

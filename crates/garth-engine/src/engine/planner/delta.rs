@@ -183,6 +183,11 @@ impl Delta {
         by
     }
 
+    /// Returns true if the batch moved or removed subtrees.
+    pub(super) fn moves_subtrees(&self) -> bool {
+        !self.subtrees.is_empty() || !self.subtrees.lost().is_empty()
+    }
+
     /// Returns the new versions of nodes, each with the row changes that store it.
     pub fn node_writes(&self) -> impl Iterator<Item = (&NodeRow, &NodeWrite)> {
         self.nodes.iter().filter_map(|(ino, node)| Some((node, self.writes.get(ino)?)))

@@ -9,9 +9,15 @@ use futures::FutureExt;
 
 use super::row_store::{RowStore, RowValue};
 use super::rows::{RowKey, Rows};
+#[cfg(test)]
+use super::{Derived, derive_group};
 use super::{Fetch, Fetched, MAX_ROUNDS, Planned, plan_group};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{Attributes, Batch};
+#[cfg(test)]
+use crate::rule::Registry;
+#[cfg(test)]
+use crate::text::Tokenizer;
 
 #[cfg(debug_assertions)]
 static FETCHED_ROWS_REQUIRED: AtomicBool = AtomicBool::new(false);
@@ -43,10 +49,35 @@ pub(crate) fn plan_group_fetched<R: Rows>(
     is_open: &dyn Fn(usize, u64) -> Result<bool>,
 ) -> (Result<Vec<Result<Planned>>>, usize) {
     let store = RowStore::new(Arc::new(rows.rules().clone()));
-    let mut database = Distant { local: rows, is_open, state, rows: store, rounds: 0 };
+    let derived = |_: &RowKey| -> Result<RowValue> {
+        Err(Error::new(ErrorKind::Unavailable, "this row is not derived here"))
+    };
+    let derived = &derived;
+    let mut database = Distant { local: rows, is_open, derived, state, rows: store, rounds: 0 };
     // Local rows are fetched without waiting, so the future is done at the first poll.
     let planned = plan_group(&mut database, batches, MAX_ROUNDS).now_or_never();
     (planned.unwrap_or_else(never), database.rounds)
+}
+
+/// Plans the first batches of a group as [`plan_group_fetched`] does, and derives rows from their changes.
+/// `derived` answers the keys of derived rows. Returns the number of rounds as well.
+#[cfg(test)]
+pub(crate) fn derive_group_fetched<R: Rows>(
+    rows: &R,
+    state: Fetched,
+    batches: &[&Batch],
+    derived: &dyn Fn(&RowKey) -> Result<RowValue>,
+    registry: &Registry,
+) -> (Vec<Result<Planned>>, Result<Derived>, usize) {
+    let is_open = |_: usize, ino: u64| rows.is_open(ino);
+    let (store, is_open) = (RowStore::new(Arc::new(rows.rules().clone())), &is_open);
+    let mut database = Distant { local: rows, is_open, derived, state, rows: store, rounds: 0 };
+    let planned = plan_group(&mut database, batches, MAX_ROUNDS).now_or_never();
+    let planned = planned.unwrap_or_else(never).unwrap_or_default();
+    let (group, mut tokenizer) = ((state.head, &planned[..]), Tokenizer::default());
+    let derived = derive_group(&mut database, group, (registry, &mut tokenizer), MAX_ROUNDS).now_or_never();
+    let (derived, rounds) = (derived.unwrap_or_else(never), database.rounds);
+    (planned, derived, rounds)
 }
 
 fn never<T>() -> Result<T> {
@@ -57,6 +88,8 @@ fn never<T>() -> Result<T> {
 struct Distant<'a, R> {
     local: &'a R,
     is_open: &'a dyn Fn(usize, u64) -> Result<bool>,
+    /// Answers the keys of derived rows.
+    derived: &'a dyn Fn(&RowKey) -> Result<RowValue>,
     state: Fetched,
     rows: RowStore,
     /// Number of rounds so far.
@@ -71,7 +104,7 @@ impl<R: Rows> Fetch for Distant<'_, R> {
     fn fetch(&mut self) -> impl Future<Output = Result<Fetched>> + Send {
         for key in self.rows.take_wanted() {
             // An error fails only the reads of this row, as it does on local rows: it may never be read.
-            let value = read(self.local, &key);
+            let value = read(self.local, self.derived, &key);
             self.rows.put(key, value);
         }
         self.rounds += 1;
@@ -84,7 +117,7 @@ impl<R: Rows> Fetch for Distant<'_, R> {
 }
 
 /// Reads the value of a key.
-fn read<R: Rows>(rows: &R, key: &RowKey) -> Result<RowValue> {
+fn read<R: Rows>(rows: &R, derived: &dyn Fn(&RowKey) -> Result<RowValue>, key: &RowKey) -> Result<RowValue> {
     use RowKey as K;
     use RowValue as V;
     match key {
@@ -117,6 +150,8 @@ fn read<R: Rows>(rows: &R, key: &RowKey) -> Result<RowValue> {
         K::Quotas => rows.quotas().map(V::Quotas),
         K::Tally(ranges) => rows.tally(ranges).map(V::Tally),
         K::Due(time, within, after, limit) => rows.due(*time, within, *after, *limit).map(V::Due),
+        K::Keys(_) | K::Line(..) | K::Passages(..) | K::PassageBefore(..) | K::Unindexed(_) => derived(key),
+        K::Content(..) | K::Tail(_) => derived(key),
     }
 }
 

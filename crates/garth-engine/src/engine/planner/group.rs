@@ -75,7 +75,7 @@ impl Group<'_> {
             }
             let mut moves = false;
             if let Ok(Planned::Apply { delta, head: next, .. }) = &planned {
-                moves = !delta.subtrees.is_empty() || !delta.subtrees.lost().is_empty();
+                moves = delta.moves_subtrees();
                 self.pending.add(batch, delta, (head, *next));
             }
             self.planned.push(planned);

@@ -26,15 +26,17 @@ const PIECE: u64 = 1 << 20;
 
 /// Row of a key of a node, with the line that has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct KeyRow {
-    pub(crate) projection: Projection,
-    pub(crate) key: String,
+pub struct KeyRow {
+    /// Projection.
+    pub projection: Projection,
+    /// Key; empty for the end of a file.
+    pub key: String,
     /// Number of the line; 0 for a projection that is not by line, as are the next two.
-    pub(crate) line: u64,
+    pub line: u64,
     /// Offset of the line in bytes.
-    pub(crate) off: u64,
+    pub off: u64,
     /// Length of the line in bytes, without the line feed.
-    pub(crate) len: u64,
+    pub len: u64,
 }
 
 impl KeyRow {
@@ -55,7 +57,7 @@ impl KeyRow {
 
 /// Change of the keys of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum KeysChange {
+pub enum KeysChange {
     /// Removes all keys, of every projection.
     Forget,
     /// Removes a key of a projection that is not by line.
@@ -71,6 +73,9 @@ pub(crate) enum KeysChange {
 ///
 /// A method returns `None`, or an empty list, if there is no such row.
 pub(crate) trait KeyedRows {
+    /// True if a row that has not been fetched is an error. All nodes are then looked at, even after one
+    /// missed a row, to learn of more rows at once.
+    const PREFETCHES: bool = false;
     /// Returns the newest version of a node.
     fn node(&self, ino: u64) -> Result<Option<NodeRow>>;
     /// Returns the attributes that a node got in commit `seq`.
@@ -151,6 +156,11 @@ impl ChangedNodes {
         }
     }
 
+    /// Returns the nodes, some of them twice.
+    pub(super) fn inos(&self) -> impl Iterator<Item = u64> {
+        self.attributes.iter().chain(self.files.keys()).copied()
+    }
+
     fn edited(&mut self, ino: u64, from: u64) {
         let known = self.files.entry(ino).or_default();
         known.from = Some(known.from.map_or(from, |known| known.min(from)));
@@ -178,34 +188,46 @@ pub(crate) fn each_key_change<R: KeyedRows, E: From<Error>>(
     changed: &ChangedNodes,
     each: &mut dyn FnMut(u64, KeysChange) -> Result<(), E>,
 ) -> Result<(), E> {
+    let mut missed = Ok(());
     for ino in &changed.attributes {
-        let is_new = *ino >= changed.first_ino;
-        // The state at the end of the group: an intermediate one leaves no keys.
-        match rows.node(*ino)?.filter(|node| node.nlink > 0) {
-            None if is_new => {}
-            None => each(*ino, KeysChange::Forget)?,
-            Some(node) => {
-                let attributes = attributes_of(rows, &node)?;
-                change_attribute_keys(rows, (*ino, is_new), &attributes, &mut |change| each(*ino, change))?;
-            }
-        }
+        let at = (*ino, *ino >= changed.first_ino);
+        let outcome = change_keys(rows, at, &mut |change| each(*ino, change), |node, each| {
+            change_attribute_keys(rows, at, &attributes_of(rows, node)?, each)
+        });
+        missed = note_miss::<R, E>(missed, outcome)?;
     }
     for (ino, change) in &changed.files {
-        let is_new = *ino >= changed.first_ino;
+        let at = (*ino, *ino >= changed.first_ino);
         // All names of a new file began in this group, and none of them matches a projection.
-        if is_new && !change.renamed {
+        if at.1 && !change.renamed {
             continue;
         }
-        match rows.node(*ino)?.filter(|node| node.nlink > 0) {
-            None if is_new => {}
-            None => each(*ino, KeysChange::Forget)?,
-            Some(node) => {
-                let each = &mut |change| each(*ino, change);
-                change_content_keys(rows, registry, (&node, is_new), *change, each)?;
-            }
-        }
+        let outcome = change_keys(rows, at, &mut |change| each(*ino, change), |node, each| {
+            change_content_keys(rows, registry, (node, at.1), *change, each)
+        });
+        missed = note_miss::<R, E>(missed, outcome)?;
     }
-    Ok(())
+    missed
+}
+
+/// Changes the keys of a node by `change` if it exists at the end of the group: an intermediate state leaves
+/// no keys.
+fn change_keys<R: KeyedRows, E: From<Error>>(
+    rows: &R,
+    (ino, is_new): (u64, bool),
+    each: &mut EachChange<'_, E>,
+    change: impl FnOnce(&NodeRow, &mut EachChange<'_, E>) -> Result<(), E>,
+) -> Result<(), E> {
+    match rows.node(ino)?.filter(|node| node.nlink > 0) {
+        None if is_new => Ok(()),
+        None => each(KeysChange::Forget),
+        Some(node) => change(&node, each),
+    }
+}
+
+/// Returns the first error so far. Fails with it at once if the rows of other nodes need not be named.
+fn note_miss<R: KeyedRows, E>(missed: Result<(), E>, outcome: Result<(), E>) -> Result<Result<(), E>, E> {
+    if R::PREFETCHES { Ok(missed.and(outcome)) } else { outcome.map(Ok) }
 }
 
 /// Passes all rows that a node should have to `each`.

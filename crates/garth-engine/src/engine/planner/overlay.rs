@@ -62,7 +62,19 @@ impl Pending {
     }
 
     /// Adds the changes of a batch, which was planned on this state at the head row `before`.
-    pub(super) fn add(&mut self, batch: &Batch, delta: &Delta, (before, after): (HeadRow, HeadRow)) {
+    pub(super) fn add(&mut self, batch: &Batch, delta: &Delta, heads: (HeadRow, HeadRow)) {
+        self.add_rows(delta, heads);
+        let owner = batch.owner_key();
+        for (name, made) in &delta.snapshots {
+            self.snapshots.insert((owner.to_owned(), name.clone()), *made);
+        }
+        self.commits.extend(batch.id.map(|id| (owner.to_owned(), id)));
+        let keeper = || batch.record_owner_key().to_owned();
+        self.records.extend(batch.idempotency.iter().map(|record| (keeper(), record.key.clone())));
+    }
+
+    /// Adds the rows that a batch changed, apart from those of its owner.
+    pub(super) fn add_rows(&mut self, delta: &Delta, (before, after): (HeadRow, HeadRow)) {
         let first = self.heads.map_or(before, |(first, _)| first);
         self.heads = Some((first, after));
         for (key, change) in &delta.names {
@@ -85,13 +97,6 @@ impl Pending {
         }
         self.judged.extend(delta.judged.iter().map(|(key, row)| (*key, *row)));
         self.staged.extend(delta.staged.iter().map(|(id, _)| *id));
-        let owner = batch.owner_key();
-        for (name, made) in &delta.snapshots {
-            self.snapshots.insert((owner.to_owned(), name.clone()), *made);
-        }
-        self.commits.extend(batch.id.map(|id| (owner.to_owned(), id)));
-        let keeper = || batch.record_owner_key().to_owned();
-        self.records.extend(batch.idempotency.iter().map(|record| (keeper(), record.key.clone())));
         if !delta.quotas.is_empty()
             && let Some(quotas) = self.quotas.get_mut()
         {
@@ -176,6 +181,21 @@ impl<'a, R: Rows> Overlay<'a, R> {
     /// Returns true if rows were read that are known only once the pending changes are written.
     pub(super) fn met_barrier(&self) -> bool {
         self.barrier.get()
+    }
+
+    /// Returns the rows of the database.
+    pub(super) fn database(&self) -> &'a R {
+        self.rows
+    }
+
+    /// Returns the changes of the extents of a file.
+    pub(super) fn extent_change(&self, ino: u64) -> Option<&ExtentChange> {
+        self.pending.extents.get(&ino)
+    }
+
+    /// Returns true if the database has no rows of a node, because a batch created it.
+    pub(super) fn is_new(&self, ino: u64) -> bool {
+        self.pending.is_new(ino)
     }
 
     /// Fails if pending changes may have changed the rows that are about to be read.

@@ -20,6 +20,7 @@
 //! constants that both use.
 
 use super::content::{chunks, sum_of};
+use super::derived_rows::{keys_of_removed_text, keys_of_text};
 use super::rows::{NameRow, NodeRow, RowKey, Rows};
 use super::state::Planner;
 use super::subtrees::{Region, key_of};
@@ -50,6 +51,19 @@ struct Need {
     rules: bool,
     /// Rows of the content of a directory.
     below: Below,
+    /// Keys that are derived from its attributes.
+    keys: bool,
+    text: Text,
+}
+
+/// Change of the text of a file, from which keys and passages are derived.
+#[derive(Clone, Copy, Default, PartialEq)]
+enum Text {
+    #[default]
+    Nothing,
+    Appended,
+    Edited,
+    Removed,
 }
 
 /// Rows that an operation needs of a directory's content.
@@ -82,12 +96,17 @@ impl Need {
         Self { rules: true, ..self }
     }
 
+    fn edited(self, text: Text) -> Self {
+        Self { text, ..self.written() }
+    }
+
     fn below(below: Below) -> Self {
         Self { below, ..Self::default() }
     }
 
     fn attributes(attrs: &SetAttrs) -> Self {
-        Self { attributes: *attrs != SetAttrs::default(), ..Self::default() }
+        let changed = *attrs != SetAttrs::default();
+        Self { attributes: changed, keys: changed, ..Self::default() }
     }
 
     fn condition(that: &Precondition) -> Self {
@@ -103,27 +122,33 @@ impl Need {
     fn of(op: &Op) -> Vec<(&At, Self)> {
         match op {
             Op::Write { at, attrs, .. } => {
-                vec![(at, Self { content: ALL, ..Self::attributes(attrs) }.written())]
+                vec![(at, Self { content: ALL, ..Self::attributes(attrs) }.edited(Text::Edited))]
             }
             // An append ends no extent.
-            Op::Append { at, .. } => vec![(at, Self::default().written())],
+            Op::Append { at, .. } => vec![(at, Self::default().edited(Text::Appended))],
             // A new node has no attributes to merge with, and one that exists is left as it is.
             Op::Symlink { at, .. } | Op::Mkdir { at, .. } | Op::Mknod { at, .. } => {
                 vec![(at, Self::default())]
             }
-            Op::Patch { at, offset, body } => vec![(at, Self::content(*offset, body.size()).written())],
-            Op::Punch { at, offset, length } => vec![(at, Self::content(*offset, *length).written())],
-            Op::Truncate { at, size } => vec![(at, Self::content(*size, u64::MAX).written())],
+            Op::Patch { at, offset, body } => {
+                vec![(at, Self::content(*offset, body.size()).edited(Text::Edited))]
+            }
+            Op::Punch { at, offset, length } => {
+                vec![(at, Self::content(*offset, *length).edited(Text::Edited))]
+            }
+            Op::Truncate { at, size } => {
+                vec![(at, Self::content(*size, u64::MAX).edited(Text::Edited))]
+            }
             Op::CopyRange { from, from_offset, length, to, to_offset } => vec![
                 (from, Self::content(*from_offset, *length)),
-                (to, Self::content(*to_offset, *length).written()),
+                (to, Self::content(*to_offset, *length).edited(Text::Edited)),
             ],
             Op::Link { from, to, .. } => {
                 vec![(from, Self { name: true, ..Self::default() }), (to, Self::default())]
             }
             Op::Remove { at, what, .. } => {
                 let below = if *what == Remove::Tree { Below::Expired } else { Below::Entries };
-                vec![(at, Self::below(below))]
+                vec![(at, Self { text: Text::Removed, ..Self::below(below) })]
             }
             Op::Rename { from, to, mode, .. } => {
                 // Paths below it can only become too long where its own becomes longer. Addresses by child
@@ -293,8 +318,16 @@ impl<R: Rows> Planner<'_, R> {
         self.prefetch(judged.then(|| RowKey::NamesOf(ino, self.rules.places().clone(), usize::MAX)));
         // The newest: which commit set them is known only from the node.
         self.prefetch(need.attributes.then_some(RowKey::Attributes(ino, u64::MAX)));
-        let content = need.content.filter(|_| kind.is_none_or(|kind| kind == Kind::File));
-        self.prefetch(content.map(|(from, to)| RowKey::Extents(ino, from, to)));
+        self.prefetch(need.keys.then_some(RowKey::Keys(ino)));
+        if kind.is_none_or(|kind| kind == Kind::File) {
+            self.prefetch(need.content.map(|(from, to)| RowKey::Extents(ino, from, to)));
+            match need.text {
+                Text::Nothing => {}
+                Text::Appended => self.prefetch(keys_of_text(ino, false)),
+                Text::Edited => self.prefetch(keys_of_text(ino, true)),
+                Text::Removed => self.prefetch(keys_of_removed_text(ino)),
+            }
+        }
         let Some(node) = self.rows.node(ino)? else { return Ok(()) };
         // Losing the last name does not count as a change of a node: `last_change` reads the previous
         // version.

@@ -53,8 +53,8 @@ pub trait Fetch {
     fn fetch(&mut self) -> impl Future<Output = Result<Fetched>> + Send;
 
     /// Returns true if the caller of a batch, given by its place in the group, holds open a node that has
-    /// lost its names. Asked for instead of [`RowKey::IsOpen`](super::RowKey::IsOpen), because each caller has
-    /// handles of its own.
+    /// lost its names. Asked for instead of [`RowKey::IsOpen`](super::RowKey::IsOpen), because each caller
+    /// has handles of its own.
     ///
     /// # Errors
     /// Errors of the database.

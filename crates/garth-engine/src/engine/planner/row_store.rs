@@ -1,6 +1,9 @@
 //! Rows that were fetched from a database that is a round trip away, and the keys of rows that are still to
 //! be fetched.
 
+mod derived;
+mod fetched_derived;
+
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
@@ -8,14 +11,17 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use self::fetched_derived::FetchedDerived;
+use super::derived_rows::Tail;
 use super::extents::LiveExtents;
 use super::rows::{
     ExtentRow, IdempotencyRow, JudgedRow, NameRow, NewestNode, NodeRow, RowKey, Rows, StagedRow, Stored,
     Tally,
 };
 use super::subtrees::{Key, Region, up};
+use crate::engine::search::Passage;
 use crate::error::{Error, ErrorKind, Result};
-use crate::model::{Attributes, Commit, CommitId, Timestamp, Within};
+use crate::model::{Attributes, Commit, CommitId, Projection, Timestamp, Within};
 use crate::rule::quota::Quotas;
 use crate::rule::{Digest, Rules};
 
@@ -74,6 +80,18 @@ pub enum RowValue {
     Tally(Tally),
     /// [`RowKey::Due`].
     Due(Vec<(i64, u64)>),
+    /// [`RowKey::Keys`], in any order.
+    NodeKeys(Vec<(Projection, String)>),
+    /// [`RowKey::Line`]: number and offset.
+    Line(Option<(u64, u64)>),
+    /// [`RowKey::Passages`], in order, and [`RowKey::PassageBefore`], at most one.
+    Passages(Vec<Passage>),
+    /// [`RowKey::Unindexed`].
+    Unindexed(Option<u64>),
+    /// [`RowKey::Content`].
+    Content(Bytes),
+    /// [`RowKey::Tail`].
+    Tail(Box<Tail>),
 }
 
 /// Values that were fetched for row keys, and the keys that were prefetched or missed since.
@@ -85,7 +103,8 @@ pub enum RowValue {
 /// - a list with a limit: smaller limits, and every limit if the list is shorter than its own. A longer list
 ///   shows which names exist, and none that does not;
 /// - attributes of a node after a commit: those that it got in the commit that set them;
-/// - extents: each part of the ranges that were fetched.
+/// - extents, passages and bytes: each part of the ranges that were fetched;
+/// - the end of a file: the passages, lines and bytes in it.
 ///
 /// All values are those of one state: after a write to the database, fetch into a new store.
 pub struct RowStore {
@@ -102,6 +121,7 @@ pub struct RowStore {
     extents: HashMap<Option<u64>, LiveExtents>,
     /// Ranges of nodes whose extents cannot be read: now (`None`), or after a commit.
     unreadable: HashMap<(u64, Option<u64>), Vec<Unreadable>>,
+    derived: FetchedDerived,
     wanted: RefCell<HashSet<RowKey>>,
     missed: Cell<bool>,
 }
@@ -165,6 +185,7 @@ impl RowStore {
             names_of: HashMap::new(),
             extents: HashMap::new(),
             unreadable: HashMap::new(),
+            derived: FetchedDerived::default(),
             wanted: RefCell::default(),
             missed: Cell::new(false),
         }
@@ -178,6 +199,9 @@ impl RowStore {
     /// Adds the value of a key. Reads of the key return an error as it is, which for extents includes reads
     /// of a part of the range.
     pub fn put(&mut self, key: RowKey, value: Result<RowValue>) {
+        if value.as_ref().is_ok_and(|value| self.put_derived(&key, value)) {
+            return;
+        }
         match (key, value) {
             (RowKey::NamesIn(dir, limit), Ok(RowValue::Names(names))) => {
                 keep(&mut self.entries, dir, Listed::names(names, limit));
@@ -208,6 +232,29 @@ impl RowStore {
         }
     }
 
+    /// Adds the value of a key of derived rows. Returns false if it belongs to other keys.
+    fn put_derived(&mut self, key: &RowKey, value: &RowValue) -> bool {
+        let derived = &mut self.derived;
+        match (key, value) {
+            (RowKey::Passages(ino, from, to), RowValue::Passages(rows)) => {
+                derived.put_passages(*ino, (*from, *to), rows);
+            }
+            (RowKey::PassageBefore(ino, off), RowValue::Passages(rows)) => {
+                derived.put_last_passage(*ino, *off, rows);
+            }
+            (RowKey::Line(ino, projection, off), RowValue::Line(line)) => {
+                derived.put_line((*ino, *projection), *off, *line);
+            }
+            (RowKey::Unindexed(ino), RowValue::Unindexed(off)) => derived.put_unindexed(*ino, *off),
+            (RowKey::Content(ino, from, to), RowValue::Content(bytes)) => {
+                derived.put_content(*ino, (*from, *to), bytes);
+            }
+            (RowKey::Tail(ino), RowValue::Tail(tail)) => derived.put_tail(*ino, tail),
+            _ => return false,
+        }
+        true
+    }
+
     fn put_extents(&mut self, (ino, seq): (u64, Option<u64>), range: Range, value: Result<RowValue>) {
         match value {
             Ok(RowValue::Extents(rows)) => self.extents.entry(seq).or_default().add(ino, range, rows),
@@ -227,6 +274,11 @@ impl RowStore {
         self.missed.get()
     }
 
+    /// Forgets that rows were missed. They are still wanted.
+    pub(super) fn forget_miss(&self) {
+        self.missed.set(false);
+    }
+
     /// Returns true if a value answers the key.
     fn has(&self, key: &RowKey) -> bool {
         let covered = match key {
@@ -240,7 +292,7 @@ impl RowStore {
             RowKey::NamesOf(ino, within, limit) => self.listed_of(*ino, within, *limit).is_some(),
             RowKey::Extents(ino, from, to) => self.has_extents((*ino, None), (*from, *to)),
             RowKey::ExtentsAt(ino, seq, from, to) => self.has_extents((*ino, Some(*seq)), (*from, *to)),
-            _ => false,
+            _ => self.derived.has(key),
         };
         covered || self.rows.contains_key(key)
     }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::subtrees::Region;
 use crate::error::Result;
-use crate::model::{Attributes, ChangeKind, Commit, CommitId, Kind, Timestamp, Within};
+use crate::model::{Attributes, ChangeKind, Commit, CommitId, Kind, Projection, Timestamp, Within};
 use crate::path::TreePath;
 use crate::rule::quota::Quotas;
 use crate::rule::{Digest, Place, Rules};
@@ -309,6 +309,21 @@ pub enum RowKey {
     Tally(Vec<(String, String)>),
     /// [`Rows::due`]: time, subtrees, time and inode to start after, and limit.
     Due(i64, Within, (i64, u64), usize),
+    /// Keys of a node in projections that are not by line: inode.
+    Keys(u64),
+    /// Last line that has a row in a projection by line and begins at or before an offset: inode, projection
+    /// and offset; `u64::MAX` for the last line.
+    Line(u64, Projection, u64),
+    /// Passages of a file that begin in a range, its end included: inode and range.
+    Passages(u64, u64, u64),
+    /// Last passage of a file that begins before an offset: inode and offset.
+    PassageBefore(u64, u64),
+    /// Byte from which the text of a file is not indexed yet: inode.
+    Unindexed(u64),
+    /// Bytes of a file, holes as zeros; fewer at its end: inode and range.
+    Content(u64, u64, u64),
+    /// End of a file with its passages and lines, which an append needs: inode. It answers other keys.
+    Tail(u64),
 }
 
 /// Sums over ranges of directories, as quotas count.

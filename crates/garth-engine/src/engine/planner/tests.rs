@@ -3,6 +3,7 @@
 
 mod content;
 mod copy;
+mod derived;
 mod group;
 mod keys;
 mod names;

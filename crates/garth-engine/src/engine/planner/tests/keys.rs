@@ -14,13 +14,13 @@ use crate::rule::projection::{ContentProjection, Keys};
 
 /// Rows of keys: inode, projection, key and line, which a database has as primary key, with offset and
 /// length.
-type RowsOfKeys = BTreeMap<(u64, Projection, String, u64), (u64, u64)>;
+pub(super) type RowsOfKeys = BTreeMap<(u64, Projection, String, u64), (u64, u64)>;
 
 /// Store with the keys of its nodes.
-struct KeyedStore {
-    store: Store,
-    registry: Registry,
-    rows: RowsOfKeys,
+pub(super) struct KeyedStore {
+    pub(super) store: Store,
+    pub(super) registry: Registry,
+    pub(super) rows: RowsOfKeys,
     /// Ranges of content that the last group has read for its keys.
     read: RefCell<Vec<(u64, u64)>>,
     /// Number of queries and rows of the store that the keys of the last group took.
@@ -28,7 +28,7 @@ struct KeyedStore {
 }
 
 impl KeyedStore {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let registry = crate::rule::sample::registry().with_projection(ids());
         let (rows, read) = (RowsOfKeys::new(), RefCell::default());
         Self { store: Store::new(), registry, rows, read, asked: 0 }
@@ -64,7 +64,7 @@ impl KeyedStore {
         changes.iter().map(|(_, change)| words(change)).collect()
     }
 
-    fn apply(&mut self, ino: u64, change: &KeysChange) {
+    pub(super) fn apply(&mut self, ino: u64, change: &KeysChange) {
         match change {
             KeysChange::Forget => self.rows.retain(|(of, ..), _| *of != ino),
             KeysChange::Remove(projection, key) => {

@@ -5,14 +5,16 @@ use std::ops::Range;
 
 use rusqlite::Connection;
 
-use crate::engine::planner::{HeadRow, NodeRow, Rows};
+use crate::engine::planner::{HeadRow, Rows};
 use crate::engine::sqlite::chunk_store::Packs;
 use crate::engine::sqlite::fulltext::index_writer;
 use crate::engine::sqlite::planner_rows::PlannerRows;
 use crate::engine::sqlite::tables::{MAX, nodes};
-use crate::model::{Attributes, Ino, Kind};
+use crate::model::{Attributes, Ino};
 use crate::sqlite::DbResult;
 use crate::text::{Edit, Tokenizer};
+
+pub(crate) use crate::engine::planner::IndexedFile;
 
 /// Edits of the files of a group.
 pub(crate) type Edits = BTreeMap<u64, Edit>;
@@ -29,7 +31,7 @@ pub(crate) fn apply(
     let mut files = Vec::with_capacity(edits.len());
     for (ino, edit) in edits {
         let Some(node) = state.node(*ino)? else { continue };
-        let attributes = |seq| Ok(state.attributes(*ino, seq)?);
+        let attributes = |seq| -> DbResult<Attributes> { Ok(state.attributes(*ino, seq)?) };
         let file = IndexedFile::new(&node, attributes)?;
         let file = file.filter(|file| begin.is_none_or(|begin| !file.stays_left_out(&node, begin)));
         files.extend(file.map(|file| (file, *edit)));
@@ -41,41 +43,11 @@ pub(crate) fn apply(
     Ok(!changes.is_empty())
 }
 
-/// State of a file on which the index depends, apart from its bytes.
-pub(crate) struct IndexedFile {
-    pub(crate) ino: u64,
-    pub(crate) size: u64,
-    pub(crate) searchable: bool,
-    pub(crate) content_type: Option<String>,
-}
-
 impl IndexedFile {
     /// Returns the current state of a file; `None` for a node that is no file.
     pub(crate) fn of(conn: &Connection, ino: u64) -> DbResult<Option<Self>> {
         let Some(node) = nodes::version(conn, ino, MAX)? else { return Ok(None) };
         Self::new(&node, |seq| nodes::attributes(conn, ino, seq))
-    }
-
-    fn new(node: &NodeRow, attributes: impl FnOnce(u64) -> DbResult<Attributes>) -> DbResult<Option<Self>> {
-        if node.kind != Kind::File {
-            return Ok(None);
-        }
-        let attributes = match node.attrs_seq {
-            0 => Attributes::default(),
-            seq => attributes(seq)?,
-        };
-        // A file without a name leaves the index as one that is not searchable does.
-        let searchable = node.nlink > 0 && attributes.searchable.unwrap_or(true);
-        let content_type = attributes.content_type;
-        Ok(Some(Self { ino: node.ino, size: node.size, searchable, content_type }))
-    }
-
-    /// Returns true if search does not see the file after a group of commits, and did not see it at `begin`:
-    /// the index has nothing of it.
-    fn stays_left_out(&self, node: &NodeRow, begin: &HeadRow) -> bool {
-        // A file that keeps its name and its attributes was left out by these.
-        let is_as_before = node.nlink > 0 && node.attrs_seq <= begin.seq;
-        !self.searchable && (node.ino >= begin.next_ino || is_as_before)
     }
 
     fn change(&self, edit: Edit) -> index_writer::Change<'_> {
