@@ -1,0 +1,57 @@
+//! Errors of the database as errors of garth.
+
+use garth_engine::{Error, ErrorKind};
+
+/// Returns an error of the database as one of garth.
+pub fn failed(error: tokio_postgres::Error) -> Error {
+    let Some(code) = error.code() else {
+        let message = if error.is_closed() {
+            "the connection to the database is closed; try again"
+        } else {
+            "the database cannot be reached; check the server and its URL"
+        };
+        return Error::new(ErrorKind::Unavailable, message).with_source(error);
+    };
+    let (kind, message) = of_code(code.code());
+    Error::new(kind, message).with_source(error)
+}
+
+/// Returns kind and message of an error with this SQLSTATE.
+fn of_code(code: &str) -> (ErrorKind, &'static str) {
+    match code {
+        // The transaction failed because of an earlier statement, whose error is returned in its place.
+        "25P02" => (ErrorKind::Io, "an earlier statement of the transaction failed"),
+        "57014" => (ErrorKind::TimedOut, "the database took too long; try again, or ask for less"),
+        "40001" | "40P01" | "55P03" => (ErrorKind::WouldBlock, "the account is being written; try again"),
+        "53100" => (ErrorKind::NoSpace, "the database has no space left"),
+        "XX001" | "XX002" => (ErrorKind::Corrupt, "the database is damaged; check the disk of its server"),
+        // A condition of a table, such as that of counts of references.
+        "23514" => (ErrorKind::Corrupt, "rows of the account contradict each other; check the account"),
+        "25006" => (ErrorKind::ReadOnly, "the database is read-only; check that the URL names the primary"),
+        code if code.starts_with("08") || code.starts_with("57P") => {
+            (ErrorKind::Unavailable, "the database is not available; try again")
+        }
+        _ => (ErrorKind::Io, "the database refused a statement"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_have_kinds_that_callers_can_act_on() {
+        for (code, kind) in [
+            ("40P01", ErrorKind::WouldBlock),
+            ("53100", ErrorKind::NoSpace),
+            ("57014", ErrorKind::TimedOut),
+            ("57P01", ErrorKind::Unavailable),
+            ("08006", ErrorKind::Unavailable),
+            ("XX001", ErrorKind::Corrupt),
+            ("23514", ErrorKind::Corrupt),
+            ("23505", ErrorKind::Io),
+        ] {
+            assert_eq!(of_code(code).0, kind, "{code}");
+        }
+    }
+}

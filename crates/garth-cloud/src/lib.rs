@@ -1,0 +1,12 @@
+//! The Postgres engine of garth: the trees of all accounts in the schema `garth` of one database, which
+//! several servers share. It plans batches with the planner of `garth-engine`.
+//!
+//! - [`client`]: connections, statements that are sent together, and errors;
+//! - [`schema`]: the tables, and how they are created.
+//!
+//! The engine is being built, and no command uses it yet. It commits writes and appends of new and existing
+//! files, and directories; anything else fails with `Unsupported`. Why its statements are as they are:
+//! `docs/decisions/postgres-statements.md`.
+
+pub mod client;
+pub mod schema;
