@@ -1,0 +1,43 @@
+//! Round trips of commits, as a proxy between the engine and the database counts them.
+
+use std::time::Duration;
+
+use garth_cloud::commit;
+use garth_engine::model::Batch;
+use garth_testkit::proxy::Proxy;
+
+use super::database::{Database, append, connect, write};
+
+/// Most round trips of a group of commits by path.
+const MOST: u64 = 4;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn group_takes_the_trips_of_one_batch() {
+    let database = Database::new().await;
+    let account = database.account("her").await;
+    let proxy = Proxy::to(database.cluster.address()).unwrap();
+    let conn = connect(&database.cluster.tcp_url_through(proxy.address())).await;
+    // Statements that are sent together arrive before the first answer, as on a network.
+    proxy.delay(Duration::from_millis(20));
+    let written = |number: usize| write(&format!("/d{}/f{number}", number % 8), "text");
+    let appended = |number: usize| append(&format!("/d{}/f{number}", number % 8), "more");
+    let logged = |_: usize| append("/log", "line\n");
+    for count in [1, 32] {
+        // New files, files that are written over, appends to different files and to one.
+        let kinds: [(&str, &dyn Fn(usize) -> Batch); 4] =
+            [("new", &written), ("over", &written), ("append", &appended), ("log", &logged)];
+        for (kind, batch) in kinds {
+            let group: Vec<Batch> = (0..count).map(|number| batch(100 * count + number)).collect();
+            let (trips, pipes) = (proxy.trips(), conn.trips());
+            for result in commit::commit(&conn, account, &group).await.unwrap() {
+                result.unwrap();
+            }
+            let (trips, pipes) = (proxy.trips() - trips, conn.trips() - pipes);
+            assert!(trips <= MOST, "{kind}, {count}: {trips}");
+            // One for all rows, one for all changes and COMMIT.
+            assert_eq!(pipes, 2, "{kind}, {count}");
+        }
+    }
+    let counts = "SELECT seq, (SELECT count(*) FROM garth.name WHERE kind = 0) FROM garth.head";
+    assert_eq!(database.rows(account, counts), "132|34");
+}
