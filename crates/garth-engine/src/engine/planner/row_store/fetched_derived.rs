@@ -12,6 +12,9 @@ use crate::model::Projection;
 /// Place of a line: number and offset.
 type LinePlace = (u64, u64);
 
+/// First and last offset of a range, and the line that is the last up to each of them.
+type LineRange = (u64, u64, Option<LinePlace>);
+
 /// Derived rows that were fetched, by inode.
 #[derive(Default)]
 pub(super) struct FetchedDerived {
@@ -19,8 +22,7 @@ pub(super) struct FetchedDerived {
     tails: HashSet<u64>,
     /// Ranges of offsets, the last one included, with the passages that begin there.
     passages: HashMap<u64, Vec<(u64, u64, Vec<Passage>)>>,
-    /// Ranges of offsets, the last one included, and the line that is the last up to each of them.
-    lines: HashMap<(u64, Projection), Vec<(u64, u64, Option<LinePlace>)>>,
+    lines: HashMap<(u64, Projection), Vec<LineRange>>,
     unindexed: HashMap<u64, Option<u64>>,
     /// Ranges, with their bytes; fewer at the end of the file.
     content: HashMap<u64, Vec<(u64, u64, Bytes)>>,
