@@ -21,7 +21,7 @@ pub enum Store {
     /// Account of a storage engine.
     Account(Arc<dyn AccountStore>),
     /// The memory engine. It has no checked way to set a rule, so none are set there.
-    Memory(MemoryFs),
+    Memory(Arc<MemoryFs>),
     /// No account: a view, whose paths are not those of the account below it, or a folder.
     Absent,
 }
@@ -34,7 +34,8 @@ impl Instance {
 
     /// Returns an instance that shows the complete memory engine.
     pub fn of_memory(memory: MemoryFs) -> Self {
-        Self { fs: Arc::new(memory.clone()), store: Store::Memory(memory) }
+        let memory = Arc::new(memory);
+        Self { fs: Arc::<MemoryFs>::clone(&memory), store: Store::Memory(memory) }
     }
 
     /// Returns an instance that has no account.
