@@ -214,7 +214,7 @@ fn rows_known_only_after_the_write_begin_a_run() {
 fn group_counts_for_quotas_as_its_batches_do() {
     let mut store = Store::new();
     limit_names(&mut store, "/q", 3);
-    let write = |name: &str| Op::write(at(&format!("/q/{name}")), name).with_parents();
+    let write = |name: &str| Op::write(at(&format!("/q/{name}")), name.to_owned()).with_parents();
     let fit = ["a", "b", "c"].map(write);
     assert_eq!(lengths(&run_group(&mut store, fit)), [3]);
     let more = [Op::write(at("/x"), ""), write("d"), write("e"), Op::remove(at("/q/a")), write("f")];
