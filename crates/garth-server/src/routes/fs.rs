@@ -10,7 +10,7 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::http::header::{ACCEPT_RANGES, CONTENT_LENGTH, CONTENT_RANGE, ETAG};
 use axum::http::request::Parts;
-use axum::http::{HeaderValue, Method, StatusCode};
+use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
 use garth_agent::files::{FileWrite, FileWritten, Files};
@@ -122,8 +122,8 @@ pub(super) async fn read(call: &Call<'_>, head: &Parts) -> Result<Response, Refu
         Part::Beyond => return Err(Refusal::range_beyond(entry.size)),
     };
     let asked = ByteRange { offset: range.start, length: range.end - range.start };
-    // The answer to `HEAD` has the length of a body that is not read.
-    let body = if head.method == Method::HEAD { Body::empty() } else { outgoing(call, file, asked).await? };
+    // The answer to `HEAD` has the length of a body that is not sent.
+    let body = outgoing(call, &head.method, file, asked).await?;
     let mut response = (status, body).into_response();
     let answer = response.headers_mut();
     metadata::add(answer, &entry.attributes, entry.expires_at);

@@ -114,7 +114,7 @@ pub(super) async fn read(call: &Call<'_>, head: &Parts) -> Result<Response, Refu
         Part::Beyond => return Err(Refusal::range_beyond(size)),
     };
     let length = range.end - range.start;
-    let content = outgoing(call, file, ByteRange { offset: range.start, length }).await?;
+    let content = outgoing(call, &head.method, file, ByteRange { offset: range.start, length }).await?;
     let mut response = (status, content).into_response();
     let mime_type = stored.entry.attributes.content_type.as_deref().unwrap_or("application/octet-stream");
     // A stored type may not be valid in a header.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::http::header::{CONTENT_ENCODING, CONTENT_RANGE};
-use axum::http::{HeaderMap, HeaderValue};
+use axum::http::{HeaderMap, HeaderValue, Method};
 use bytes::Bytes;
 use futures::StreamExt as _;
 use futures::stream::{self, BoxStream};
@@ -85,12 +85,24 @@ pub(super) fn expected(call: &Call<'_>, body: &Body) -> Expected {
     Expected::new(body.size_hint().exact(), room)
 }
 
-/// Returns the bytes of a range of a file as the body of a response, read while they are sent.
+/// Returns the bytes of a range of a file as the body of the response to `method`, read while they are sent.
+/// The first piece is read before the head of the response is sent. For `HEAD`, which sends no body, one byte
+/// is read.
+///
+/// # Errors
+/// Those of reading the first piece: the content may be damaged, or no longer be stored.
 pub(super) async fn outgoing(
     call: &Call<'_>,
+    method: &Method,
     file: Arc<dyn OpenFile>,
     range: ByteRange,
 ) -> Result<Body, Refusal> {
+    if *method == Method::HEAD {
+        if range.length > 0 {
+            file.read_at(range.offset, 1).await?;
+        }
+        return Ok(Body::empty());
+    }
     let room = match range.length {
         0..=SHORT => None,
         length => {
@@ -98,7 +110,10 @@ pub(super) async fn outgoing(
             Some(call.transfers.transfer(call.key.share(), bytes).await?)
         }
     };
-    let pieces = file.stream(range).map(move |piece| {
+    let mut rest = file.stream(range);
+    // After the head, a failure could only break the connection: the client would not learn the reason.
+    let first = rest.next().await.transpose()?;
+    let pieces = stream::iter(first.map(Ok)).chain(rest).map(move |piece| {
         // Held as long as the stream, until the last piece was taken or the client is gone.
         let _held = &room;
         piece

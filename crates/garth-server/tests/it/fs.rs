@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use futures::executor::block_on;
 use garth_engine::FileSystem as _;
+use garth_engine::home::{NewKey, Scope};
 use garth_engine::model::Seq;
 use garth_engine::path::{MAX_NAME, TreePath};
 use garth_engine::rule::PathPattern;
@@ -344,11 +345,10 @@ fn parts_of_files_are_written() {
     }
 }
 
-#[test]
-fn gone_content_names_path_and_sequence() {
-    let server = Server::start();
-    let first = send(&server, "PUT", "/logs/a", "", b"one").json();
-    send(&server, "PUT", "/logs/a", "", b"two");
+/// Writes `/logs/a` twice, and ends the content of the first write. Returns its sequence number.
+fn end_first_content(server: &Server) -> u64 {
+    let first = put(server, "/logs/a", b"one");
+    put(server, "/logs/a", b"two");
     // The second commit has a later time than the clock.
     server.clock.advance(Duration::from_secs(1));
     let limit = ContentLimit { pattern: PathPattern::parse("/logs/**").unwrap(), keep: Duration::ZERO };
@@ -357,11 +357,42 @@ fn gone_content_names_path_and_sequence() {
         account.set_retention(Retention { content: vec![limit], ..Retention::default() }).await.unwrap();
         account.gc(Duration::ZERO).await.unwrap();
     });
-    let seq = first["seq"].as_u64().unwrap();
+    first["seq"].as_u64().unwrap()
+}
+
+#[test]
+fn gone_content_names_path_and_sequence() {
+    let server = Server::start();
+    let seq = end_first_content(&server);
     let refused = get(&server, &format!("/logs/a?at={seq}")).refused(410, "GONE");
     let due = format!("/logs/a: the content at sequence number {seq} is no longer stored");
     assert!(refused.starts_with(&due), "{refused}");
     assert_eq!(get(&server, "/logs/a").body, b"two");
+}
+
+#[test]
+fn gone_content_of_a_tree_without_versions_is_refused() {
+    let server = Server::start();
+    let seq = end_first_content(&server);
+    server.ok("admin/overlays/create", json!({"id": "late", "at": seq.to_string()}).to_string());
+    let new = NewKey::new(None, &[Scope::Admin]);
+    let of_home = block_on(server.home.control().issue_key(new)).unwrap().1.reveal().to_owned();
+    for (key, path, named) in [
+        (&server.key, "/logs/a?overlay=late".to_owned(), "/logs/a"),
+        (&of_home, format!("/accounts/acme/logs/a?at={seq}"), "/accounts/acme/logs/a"),
+    ] {
+        for more in ["", "range: bytes=0-0\r\n"] {
+            let reply = server.request("GET", &target(&path), &headers(key, more), b"");
+            let refused = reply.refused(410, "GONE");
+            assert!(
+                refused.starts_with(&format!("{named}: the content at sequence number {seq} ")),
+                "{refused}"
+            );
+        }
+        let mut connection = Connection::open(server.address);
+        connection.send(&request("HEAD", &target(&path), &headers(key, ""), b""));
+        assert_eq!(connection.reply_to(true).status, 410, "{path}");
+    }
 }
 
 #[test]
