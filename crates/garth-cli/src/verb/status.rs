@@ -14,7 +14,7 @@ use garth_engine::fs::store::RetentionState;
 use garth_engine::home::{AccountState, KeyOwner, StoredSize};
 use garth_engine::model::quota::Quota;
 use garth_engine::model::{Kind, Page};
-use garth_engine::{AccountStore, FileSystem, TreePath};
+use garth_engine::{AccountStore, FileSystem, Home, TreePath};
 use serde_json::{Value, json};
 
 use crate::app::App;
@@ -30,6 +30,9 @@ const MAX_COUNTED: usize = 1_000;
 
 /// Limit on the quotas that are named because they are used up.
 const MAX_FULL: usize = 3;
+
+/// Free bytes of the disk below which `attention` has a line: the default of `min_free_disk`.
+const LITTLE_DISK: u64 = 64 << 20;
 
 /// Default address of `garth serve`.
 const SERVER: ([u8; 4], u16) = ([127, 0, 0, 1], 8787);
@@ -47,8 +50,8 @@ const PATIENCE: Duration = Duration::from_millis(300);
 /// With --json, prints one object: data, accounts, account, seq, time, bytes, packs, agents, users, chats,
 /// keys, quotas, oldest (the first commit whose state is readable; 0 if all are), stored (the stored bytes),
 /// max_stored (the limit on them, or null), full (true if that limit refuses writes), full_quotas (the paths
-/// whose quotas are used up), agent, user, waiting_events, failed_events, next_job, broken_memories, server,
-/// version. Each count is an object: count, and more (true if it is higher).
+/// whose quotas are used up), disk_free (free bytes on the disk of the data folder, or null), agent, user,
+/// waiting_events, failed_events, next_job, broken_memories, server, version. Each count is an object: count, and more (true if it is higher).
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth status")]
 pub(crate) struct Status {}
@@ -87,7 +90,7 @@ impl Status {
         let StoredSize { bytes, packs, more_packs } = home.size(&home.account(&name).await?).await?;
         let packs = Counted { count: packs, more: more_packs };
         let keys = home.count_keys(&KeyOwner::named(&name)).await?;
-        let room = Room::of(&*account).await?;
+        let room = Room::of(&*home, &*account).await?;
         let dirs = async |dir: &str| directories_in(&*account, dir).await;
         let (agents, users, chats) = (dirs("/agents").await?, dirs("/users").await?, dirs("/chats").await?);
         let attention = Attention::of(app, &*account).await?;
@@ -134,11 +137,17 @@ impl Status {
 struct Room {
     retention: RetentionState,
     quotas: Vec<Quota>,
+    /// Free bytes on the disk of the data folder; `None` if that is unknown.
+    disk_free: Option<u64>,
 }
 
 impl Room {
-    async fn of(account: &dyn AccountStore) -> Result<Self> {
-        Ok(Self { retention: account.retention().await?, quotas: account.quotas().await? })
+    async fn of(home: &dyn Home, account: &dyn AccountStore) -> Result<Self> {
+        Ok(Self {
+            retention: account.retention().await?,
+            quotas: account.quotas().await?,
+            disk_free: home.free_space().await?,
+        })
     }
 
     /// Returns the paths whose quotas are used up.
@@ -157,6 +166,7 @@ impl Room {
         json["max_stored"] = json!(self.retention.set.stored);
         json["full"] = self.retention.full.into();
         json["full_quotas"] = json!(self.full_quotas());
+        json["disk_free"] = json!(self.disk_free);
     }
 
     fn oldest_text(&self) -> String {
@@ -176,7 +186,7 @@ impl Room {
 
     /// Returns what is used up, with what to do, as lines.
     fn attention(&self) -> Vec<String> {
-        let mut lines = Vec::new();
+        let mut lines: Vec<String> = self.disk_free.and_then(little_disk).into_iter().collect();
         if self.retention.full {
             let advice = "remove what takes the space (garth usage -h) and collect (garth gc), or raise the limit \
                           (garth retention set --max-stored SIZE)";
@@ -194,6 +204,13 @@ impl Room {
         }
         lines
     }
+}
+
+/// Returns the line about a disk with `free` free bytes; `None` if that is enough.
+fn little_disk(free: u64) -> Option<String> {
+    let advice = "free space outside of the data folder, or extend the disk: on a full disk, garth rm and garth gc \
+                  fail, too";
+    (free < LITTLE_DISK).then(|| format!("the disk has {} left; {advice}", size_text(free, true)))
 }
 
 /// Figures that may need action.
@@ -265,4 +282,17 @@ fn server() -> Option<String> {
     // An incomplete answer is enough, so errors and the timeout are ignored.
     drop(stream.take(4096).read_to_end(&mut answer));
     String::from_utf8_lossy(&answer).contains(r#"{"ok":true}"#).then(|| format!("http://{address}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn little_free_space_needs_attention() {
+        assert_eq!(little_disk(LITTLE_DISK), None);
+        let line = little_disk(3 << 20).unwrap();
+        assert!(line.starts_with("the disk has 3.0M left; free space outside of the data folder"), "{line}");
+        assert!(little_disk(0).is_some());
+    }
 }

@@ -155,7 +155,12 @@ impl DbError {
         let message = match kind {
             ErrorKind::Corrupt => format!("{name} is damaged"),
             ErrorKind::Format => format!("{name} is not a garth database; choose another data folder"),
-            ErrorKind::NoSpace => "the disk is full; free some space and try again".to_owned(),
+            ErrorKind::NoSpace => {
+                // Removals and collections write before they free anything.
+                let advice = "free some MiB outside of the data folder and try again: removals and \
+                              collections need space, too";
+                format!("the disk is full; {advice}")
+            }
             ErrorKind::TimedOut => "this read takes too long; ask for less at a time".to_owned(),
             ErrorKind::Unavailable if busy => {
                 format!("another process locked {name} for too long; try again")

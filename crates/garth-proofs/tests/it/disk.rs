@@ -199,6 +199,9 @@ fn reading_commands_work_on_full_disk() {
     assert_reads_the_same(&data, &before);
     let refused = command(&data, &["mkdir", "/new"]).output().unwrap();
     assert!(!refused.status.success(), "the disk is full indeed");
+    let status = ok(&data, &["status"], b"").stdout;
+    let status = String::from_utf8_lossy(&status);
+    assert!(status.contains("attention  the disk has "), "{status}");
 }
 
 #[test]
