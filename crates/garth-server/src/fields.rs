@@ -19,3 +19,4 @@ pub(crate) use self::kind::{
 };
 pub(crate) use self::path::{path_field, path_fields, shell_path_field, stored_path};
 pub(crate) use self::sent::{Fields, of_field, reworded};
+pub(crate) use self::slot::Slot;

@@ -195,7 +195,7 @@ impl Retention {
             }
             Action::Rm { pattern } => {
                 let account = app.account_of(&*app.home()?).await?;
-                let pattern = PathPattern::parse(&pattern)?;
+                let pattern = PathPattern::parse_stored(&pattern)?;
                 change(&*account, |limits| {
                     let before = limits.content.len();
                     limits.content.retain(|limit| limit.pattern != pattern);

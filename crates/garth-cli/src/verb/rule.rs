@@ -116,7 +116,7 @@ impl Rule {
             }
             Action::Rm { pattern, constraint } => {
                 let account = app.account_of(&*app.home()?).await?;
-                let pattern = PathPattern::parse(&pattern)?;
+                let pattern = PathPattern::parse_stored(&pattern)?;
                 if account.remove_rule(&pattern, &constraint).await? {
                     return Ok(());
                 }

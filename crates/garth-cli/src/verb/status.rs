@@ -51,7 +51,8 @@ const PATIENCE: Duration = Duration::from_millis(300);
 /// keys, quotas, oldest (the first commit whose state is readable; 0 if all are), stored (the stored bytes),
 /// max_stored (the limit on them, or null), full (true if that limit refuses writes), full_quotas (the paths
 /// whose quotas are used up), disk_free (free bytes on the disk of the data folder, or null), agent, user,
-/// waiting_events, failed_events, next_job, broken_memories, server, version. Each count is an object: count, and more (true if it is higher).
+/// waiting_events, failed_events, next_job, broken_memories, server, version. Each count is an object: count,
+/// and more (true if it is higher).
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth status")]
 pub(crate) struct Status {}

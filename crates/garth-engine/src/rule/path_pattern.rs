@@ -11,6 +11,9 @@ use crate::path::{MAX_PATH, SYSTEM, TreePath};
 /// Limit on the segments of a pattern: positions in it are the bits of a `u64`.
 const MAX_SEGMENTS: usize = 63;
 
+/// Characters of a refused pattern that a message shows.
+const SHOWN: usize = 100;
+
 /// Glob pattern of paths, such as `/agents/*/kv/**`. `*` matches any bytes of a name, `?` matches one, `[ab]`
 /// and `{a,b}` are alternatives, and a backslash takes the next character literally. A segment `**` matches
 /// any number of directories; at the end it matches one name or more.
@@ -47,12 +50,23 @@ impl PathPattern {
     /// Parses a pattern. The leading slash may be left out.
     ///
     /// # Errors
-    /// `InvalidArgument` for a pattern that is malformed or too long, or that matches no path.
+    /// `InvalidArgument` for a pattern that is malformed or too long, or that matches no path; and for one
+    /// with control characters, also bidirectional ones: in a list it would look like another pattern.
     pub fn parse(text: &str) -> Result<Self> {
-        let bad = |why: &str| {
-            let message = format!("{text}: {why}; write a pattern such as /agents/*/notes/**");
-            Error::invalid(message)
-        };
+        if text.contains(is_control) {
+            return Err(invalid(text, "has control characters, for which a wildcard can stand"));
+        }
+        Self::parse_stored(text)
+    }
+
+    /// Parses a pattern that may have been set before [`PathPattern::parse`] refused control characters: one
+    /// that is stored, or that names a stored one to remove it.
+    ///
+    /// # Errors
+    /// Those of [`PathPattern::parse`], apart from control characters.
+    #[doc(hidden)]
+    pub fn parse_stored(text: &str) -> Result<Self> {
+        let bad = |why: &str| invalid(text, why);
         let rest = text.strip_prefix('/').unwrap_or(text);
         // No path is longer, so nothing longer can match one.
         if rest.is_empty() || rest.len() > MAX_PATH {
@@ -213,6 +227,31 @@ impl PathPattern {
         }
         dir.segments().try_fold(self.whole(), Below::into)
     }
+}
+
+/// Returns true for control characters, and for those of Unicode's property `Bidi_Control`: they change the
+/// order in which a reader sees the text around them.
+fn is_control(c: char) -> bool {
+    let is_bidi =
+        matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    c.is_control() || is_bidi
+}
+
+/// Returns the error of a pattern, with the beginning of its text and control characters as escapes.
+fn invalid(text: &str, why: &str) -> Error {
+    let mut shown = String::new();
+    // By characters: a cut at a byte could split one.
+    let mut rest = text.chars();
+    for c in rest.by_ref().take(SHOWN) {
+        match is_control(c) {
+            true => shown.extend(c.escape_unicode()),
+            false => shown.push(c),
+        }
+    }
+    if rest.next().is_some() {
+        shown.push('…');
+    }
+    Error::invalid(format!("{shown}: {why}; write a pattern such as /agents/*/notes/**"))
 }
 
 /// Compiles a segment with wildcards.
@@ -433,6 +472,27 @@ mod tests {
             let error = PathPattern::parse(text).expect_err(text);
             assert!(error.is(crate::ErrorKind::InvalidArgument), "{error}");
         }
+    }
+
+    #[test]
+    fn rejects_control_characters_in_new_patterns() {
+        for c in ['\0', '\n', '\u{1b}', '\u{9b}', '\u{61c}', '\u{200e}', '\u{202e}', '\u{2069}'] {
+            let text = format!("/a{c}b/*");
+            let error = PathPattern::parse(&text).expect_err(&text);
+            assert!(error.is(crate::ErrorKind::InvalidArgument), "{error}");
+            let due = format!("/a{}b/*: has control characters", c.escape_unicode());
+            assert!(error.message().starts_with(&due), "{error}");
+            let stored = PathPattern::parse_stored(&text).expect("a pattern of an earlier version");
+            assert_eq!(stored.as_str(), text);
+        }
+        assert!(PathPattern::parse("/naïve café/日本/*").is_ok());
+    }
+
+    #[test]
+    fn refusal_shows_the_beginning_of_a_long_pattern() {
+        let error = PathPattern::parse(&"é".repeat(MAX_PATH)).expect_err("it is too long");
+        assert!(error.message().starts_with(&format!("{}…: is not a pattern", "é".repeat(SHOWN))), "{error}");
+        assert!(error.message().len() < 300, "{error}");
     }
 
     #[test]

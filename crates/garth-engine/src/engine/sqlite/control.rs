@@ -90,7 +90,7 @@ pub(crate) fn read_rules(conn: &Connection, registry: &Registry) -> DbResult<Rul
                 format!("the rule `{constraint}` for {pattern} cannot be read; use the garth that set it");
             Error::new(ErrorKind::Corrupt, message).with_source(error)
         };
-        let rule = PathPattern::parse(&pattern)
+        let rule = PathPattern::parse_stored(&pattern)
             .and_then(|pattern| Ok(Rule::new(pattern, Constraint::parse(&constraint, &terms)?)))
             .map_err(unreadable)?;
         rules = rules.with(rule).map_err(unreadable)?;

@@ -14,7 +14,7 @@ use serde_json::value::RawValue;
 use super::answers::retention::{RetentionAnswer, version_of};
 use super::commits::batch;
 use crate::errors::{Code, Refusal};
-use crate::fields::{MAX_INTEGER, array, fields, integer, string};
+use crate::fields::{MAX_INTEGER, Slot as _, array, fields, integer, string};
 use crate::routes::call::Call;
 use crate::routes::respond::Json;
 
@@ -59,19 +59,23 @@ fields! {
 /// Limit on old content, as a request has it.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct AskedLimit {
+struct AskedLimit<'a> {
     pattern: String,
-    keep_seconds: u64,
+    /// Integer in any notation, as in other fields.
+    #[serde(borrow)]
+    keep_seconds: &'a RawValue,
 }
 
 fn content_limit((at, json): (usize, &&RawValue)) -> Result<ContentLimit, Refusal> {
-    let asked: AskedLimit = serde_json::from_str(json.get()).map_err(|_| {
+    let malformed = || {
         let message = "must be an object with \"pattern\", a string, and \"keep_seconds\", an integer";
         Refusal::validation(format!("\"content[{at}]\" {message}"))
-    })?;
+    };
+    let asked: AskedLimit<'_> = serde_json::from_str(json.get()).map_err(|_| malformed())?;
+    let keep = u64::read(asked.keep_seconds.get(), &integer(0, u64::MAX)).map_err(|_| malformed())?;
     let pattern = PathPattern::parse(&asked.pattern)
         .map_err(|error| Refusal::from(error).about(format_args!("\"content[{at}]\"")))?;
-    Ok(ContentLimit { pattern, keep: Duration::from_secs(asked.keep_seconds) })
+    Ok(ContentLimit { pattern, keep: Duration::from_secs(keep) })
 }
 
 pub(in crate::routes) async fn set(

@@ -144,7 +144,7 @@ pub(in crate::routes) async fn remove(
     call: &Call<'_>,
     fields: RemoveFields<'_>,
 ) -> Result<Json<RuleRemoved>, Refusal> {
-    let (pattern, constraint) = (PathPattern::parse(&fields.pattern)?, &*fields.constraint);
+    let (pattern, constraint) = (PathPattern::parse_stored(&fields.pattern)?, &*fields.constraint);
     let record = batch(call, &format!("remove a rule `{constraint}`"));
     let removing = async {
         if account.remove_rule(&pattern, constraint).await? {

@@ -206,6 +206,20 @@ mod tests {
     }
 
     #[test]
+    fn stored_rule_with_control_characters_is_in_force() {
+        let folder = tempfile::tempdir().unwrap();
+        let fs = SqliteFs::open(folder.path(), Env::system(), crate::rule::sample::registry()).unwrap();
+        // An earlier version took such a pattern.
+        let pattern = PathPattern::parse_stored("/a\n\u{202e}/*").unwrap();
+        let rule = Rule::new(pattern.clone(), Constraint::MaxSize(9));
+        assert!(block_on(crate::AccountStore::set_rule(&*fs, rule.clone(), false)).unwrap().set);
+        drop(fs);
+        let fs = SqliteFs::open(folder.path(), Env::system(), crate::rule::sample::registry()).unwrap();
+        assert!(fs.rules_now().unwrap().all().any(|known| *known == rule));
+        assert!(block_on(crate::AccountStore::remove_rule(&*fs, &pattern, "max-size")).unwrap());
+    }
+
+    #[test]
     fn rule_for_a_directory_alone_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let fs = SqliteFs::open(folder.path(), Env::system(), crate::rule::sample::registry()).unwrap();

@@ -24,7 +24,7 @@ pub(crate) fn get(conn: &Connection) -> DbResult<Retention> {
     let mut content = Vec::with_capacity(rows.len());
     for (class, keep) in rows {
         // Without a limit that cannot be read, more would be kept than the operator has set.
-        let pattern = PathPattern::parse(&class).map_err(|error| {
+        let pattern = PathPattern::parse_stored(&class).map_err(|error| {
             let message = format!("the content limit for {class} cannot be read; use the garth that set it");
             Error::new(ErrorKind::Corrupt, message).with_source(error)
         })?;
@@ -115,14 +115,15 @@ mod tests {
         schema::make_tables(&conn);
         assert_eq!(get(&conn).unwrap(), Retention::default());
         let limit = |pattern: &str, keep| ContentLimit {
-            pattern: PathPattern::parse(pattern).unwrap(),
+            pattern: PathPattern::parse_stored(pattern).unwrap(),
             keep: Duration::from_secs(keep),
         };
         let mut retention = Retention {
             age: Some(Duration::from_secs(7)),
             commits: None,
             stored: Some(i64::MAX as u64),
-            content: vec![limit("/a/**", 0), limit("/b", 9)],
+            // An earlier version took control characters.
+            content: vec![limit("/a/**", 0), limit("/b", 9), limit("/b\n\u{202e}", 9)],
         };
         put(&conn, &retention).unwrap();
         assert_eq!(get(&conn).unwrap(), retention);
@@ -130,7 +131,7 @@ mod tests {
         (retention.age, retention.commits) = (None, Some(0));
         put(&conn, &retention).unwrap();
         assert_eq!(get(&conn).unwrap(), retention);
-        conn.execute("UPDATE content_limit SET class = ''", []).unwrap();
+        conn.execute("UPDATE content_limit SET class = '' WHERE class = '/b'", []).unwrap();
         assert!(get(&conn).is_err(), "content must not be kept longer than was set");
     }
 
