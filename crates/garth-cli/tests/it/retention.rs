@@ -197,6 +197,22 @@ fn refused_limits_are_explained() {
 }
 
 #[test]
+fn pattern_with_control_characters_is_refused() {
+    let garth = Garth::new();
+    for (pattern, shown) in
+        [("/a\n/**", "/a\\u{a}/**: has control"), ("/\u{202e}a", "/\\u{202e}a: has control")]
+    {
+        for args in [
+            ["retention", "class", pattern, "--keep", "off"].as_slice(),
+            &["rule", "set", pattern, "append-only"],
+        ] {
+            let said = garth.fails(2, args);
+            assert!(said.contains(shown), "{said}");
+        }
+    }
+}
+
+#[test]
 fn class_of_a_directory_is_refused() {
     let garth = Garth::new();
     garth.write("/logs/a", "one");
