@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Mutex;
 
+use crate::error::Result;
 use crate::model::Timestamp;
 use crate::threads::lock::lock;
 
@@ -19,7 +20,7 @@ pub struct UploadCount {
 }
 
 /// Uploads in progress in this process, by owner, with the bytes that they have or are expected to have; and
-/// the bytes of discarded uploads whose files may still be there.
+/// the bytes of discarded uploads.
 #[derive(Debug, Default)]
 pub struct UploadCounts {
     in_progress: Mutex<HashMap<String, UploadCount>>,
@@ -38,6 +39,31 @@ impl UploadCounts {
         let mut owners = lock(&self.in_progress);
         let Some(of_owner) = owners.get_mut(owner) else { return };
         of_owner.bytes = of_owner.bytes.saturating_sub(before).saturating_add(bytes);
+    }
+
+    /// Counts an upload with `bytes` instead of the `before` that it had, if those of all owners are within
+    /// `room`, and returns true. Otherwise its bytes count no longer: of uploads that would take the last
+    /// room together, one goes on. No count ends while `room` runs: an upload that finishes meanwhile counts
+    /// once or twice, never not at all.
+    ///
+    /// # Errors
+    /// Those of `room`. Nothing is changed.
+    pub(crate) fn fit(
+        &self,
+        owner: &str,
+        before: u64,
+        bytes: u64,
+        room: impl FnOnce() -> Result<u64>,
+    ) -> Result<bool> {
+        let mut owners = lock(&self.in_progress);
+        let room = room()?;
+        let all = owners.values().fold(0_u64, |sum, of| sum.saturating_add(of.bytes));
+        let fits = all.saturating_sub(before).saturating_add(bytes) <= room;
+        if let Some(of_owner) = owners.get_mut(owner) {
+            let counted = if fits { bytes } else { 0 };
+            of_owner.bytes = of_owner.bytes.saturating_sub(before).saturating_add(counted);
+        }
+        Ok(fits)
     }
 
     /// Ends the count of an upload that had `bytes`.

@@ -305,6 +305,20 @@ pub(crate) fn remove_chunk(conn: &Connection, id: u64, now: Timestamp) -> DbResu
     Ok(Some(len))
 }
 
+/// Gives up a finished upload until `enough` returns true. Chunks of its own pack file that nothing else
+/// refers to need no grace period, as no commit has used them: no read can need their bytes. Returns false if
+/// some references are left.
+pub(crate) fn discard_upload(conn: &Connection, id: u128, enough: impl FnMut() -> bool) -> DbResult<bool> {
+    let file = staged::pack_name(id);
+    let remove = |chunk| -> DbResult<()> {
+        if chunk_refs::is_unused(conn, chunk)? && chunks::is_in(conn, chunk, &file)? {
+            remove_chunk(conn, chunk, Timestamp(0))?;
+        }
+        Ok(())
+    };
+    staged::give_up(conn, id, remove, enough)
+}
+
 /// Returns those of `files` that belong to no pack and to no upload. List them before the transaction on
 /// `conn` begins: an upload writes its row before its file, so a listed file has its row by then.
 pub(crate) fn orphan_files<'a>(conn: &Connection, files: &'a [String]) -> DbResult<Vec<&'a String>> {

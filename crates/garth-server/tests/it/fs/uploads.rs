@@ -80,9 +80,9 @@ fn refused_writes_store_nothing() {
     let upload = server.request("POST", "/v1/uploads?path=/q/a", &headers(&server.key, ""), &large);
     upload.refused(403, "QUOTA_EXCEEDED");
     assert_eq!((head_of_account(&server), unused_packs(&server)), (before, 0));
-    // Only the commit can judge the content. Its file waits for the readers that may have begun.
+    // Only the commit can judge the content.
     send(&server, "PUT", "/data/a", "", &large).refused(400, "RULE_VIOLATION");
-    assert_eq!((head_of_account(&server), unused_packs(&server)), (before, 1));
+    assert_eq!((head_of_account(&server), unused_packs(&server)), (before, 0));
     assert_eq!(get(&server, "/a").body, b"old");
 }
 

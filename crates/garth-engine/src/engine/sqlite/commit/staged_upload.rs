@@ -14,6 +14,7 @@ use rusqlite::Connection;
 
 use crate::engine::planner::{MAX_EXTENT, Staged, sum_of};
 use crate::engine::sqlite::chunk_store::Packs;
+use crate::engine::sqlite::commit::stored;
 use crate::engine::sqlite::commit::writer::Writer;
 use crate::engine::sqlite::tables::staged::{self, LEASE, pack_name};
 use crate::engine::sqlite::tables::{chunks, packs};
@@ -152,15 +153,19 @@ impl SqliteUpload {
         Ok(())
     }
 
-    /// Fails if the account has no room for the uploads in progress, with `length` more bytes of this one.
-    fn check_room(&self, length: usize) -> Result<()> {
+    /// Counts `length` more bytes, or fails if the account has no room for them beside the other uploads in
+    /// progress.
+    fn take_room(&mut self, length: usize) -> Result<()> {
         let arrived = self.pack.as_ref().map_or(0, |pack| pack.size) + length as u64;
-        self.writer.check_stored(arrived.saturating_sub(self.counted))
+        let bytes = self.counted.max(arrived);
+        let fits = self.writer.fit_upload(&self.owner, self.counted, bytes)?;
+        self.counted = if fits { bytes } else { 0 };
+        if fits { Ok(()) } else { Err(stored::full()) }
     }
 
     /// Moves one chunk from memory to the pack.
     async fn flush_chunk(&mut self, length: usize) -> Result<()> {
-        self.check_room(length)?;
+        self.take_room(length)?;
         let data = self.held.split_to(length).freeze();
         // Before the write: content of an upload that `gc` has collected would go to a deleted file.
         self.renew().await?;
@@ -186,9 +191,7 @@ impl SqliteUpload {
         let pack = self.begin_pack().await?;
         let placed = PlacedChunk { sum, pos: pack.size, len: length as u64 };
         pack.size += length as u64;
-        let size = pack.size;
         self.placed.push(placed);
-        self.count(self.counted.max(size));
         Ok(())
     }
 
@@ -231,7 +234,8 @@ impl Upload for SqliteUpload {
         let body = StagedBody { id: self.id, size: self.size() };
         if self.pack.is_none() && !self.held.is_empty() {
             // It goes to the database now, whether a commit uses it or is refused.
-            self.check_room(self.held.len())?;
+            let rest = self.held.len();
+            self.take_room(rest)?;
         }
         if self.pack.is_some() && !self.held.is_empty() {
             let rest = self.held.len();

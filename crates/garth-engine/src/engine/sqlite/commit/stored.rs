@@ -7,7 +7,7 @@ use rusqlite::Connection;
 use crate::engine::planner::{Delta, Planned, Rows as _};
 use crate::engine::sqlite::planner_rows::PlannerRows;
 use crate::engine::sqlite::schema::SUBJECT;
-use crate::engine::sqlite::tables::{head, live_names};
+use crate::engine::sqlite::tables::{head, live_names, staged};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{Attributes, Batch, Op};
 use crate::sqlite::DbResult;
@@ -60,7 +60,16 @@ pub(super) fn check(
     let count = || -> DbResult<(u64, u64)> { Ok((used(rows.conn)?, growth(rows.conn, delta, batch)?)) };
     let (used, arriving) = count().map_err(|error| error.describe(&SUBJECT))?;
     let index = index_growth(rows, delta)?;
-    check_room(limit, used.saturating_add(*unwritten), arriving.saturating_add(index))?;
+    let (used, growth) = (used.saturating_add(*unwritten), arriving.saturating_add(index));
+    if let Err(refused) = check_room(limit, used, growth) {
+        if delta.staged.is_empty() {
+            return Err(refused);
+        }
+        // Uploads that wait for their commits must not refuse each other: the first commit takes the room.
+        let own = delta.staged.iter().map(|(id, _)| *id).collect();
+        let waiting = staged::kept(rows.conn, &own).map_err(|error| error.describe(&SUBJECT))?;
+        check_room(limit, used.saturating_sub(waiting), growth)?;
+    }
     *unwritten = unwritten.saturating_add(index);
     Ok(planned)
 }
@@ -407,6 +416,59 @@ mod tests {
         assert_eq!(account.fs.pack_files().unwrap(), [""; 0]);
         assert_eq!(account.upload(3).unwrap_err().kind(), ErrorKind::QuotaExceeded);
         assert_eq!(account.fs.pack_files().unwrap(), [""; 0]);
+    }
+
+    #[test]
+    fn of_two_finished_uploads_one_takes_the_last_room() {
+        let account = account();
+        let bodies = [1, 2].map(|byte| account.upload(byte).unwrap());
+        let limit = account.used() - LONG as u64 + 100_000;
+        let set = Retention { stored: Some(limit), ..Retention::default() };
+        block_on(account.fs.set_retention(set)).unwrap();
+        let commit = |path: &str, body: &StagedBody| {
+            let op = Op::write(at(path), Body::Staged(body.clone()));
+            account.commit(Batch::new([op.with_attrs(SetAttrs::new().content_type("image/png"))]))
+        };
+        commit("/first", &bodies[0]).unwrap();
+        assert_eq!(commit("/second", &bodies[1]).unwrap_err().kind(), ErrorKind::QuotaExceeded);
+        let usage = || account.fs.count_usage(&TreePath::root(), &Within::everything()).unwrap();
+        assert_eq!(usage().packs, 2 * LONG as u64);
+        block_on(account.fs.discard(&at("/second"), &bodies[1])).unwrap();
+        assert_eq!(account.fs.pack_files().unwrap().len(), 1, "that of the first");
+        assert_eq!(usage().packs, LONG as u64);
+        assert!(account.used() <= limit);
+        assert_eq!(block_on(account.fs.stat(&at("/first"))).unwrap().size, LONG as u64);
+        assert_eq!(account.fs.check().unwrap().findings, []);
+    }
+
+    #[test]
+    fn refused_uploads_leave_room_for_the_next() {
+        let account = account();
+        account.commit(write("/a", 1)).unwrap();
+        account.leave(LONG as u64 + 50_000);
+        for byte in 1..5 {
+            // Too large only with its index, which counts for text.
+            let body = account.upload(byte).unwrap();
+            let refused = account.commit(Batch::new([Op::write(at("/up"), Body::Staged(body.clone()))]));
+            assert_eq!(refused.unwrap_err().kind(), ErrorKind::QuotaExceeded);
+            block_on(account.fs.discard(&at("/up"), &body)).unwrap();
+            assert_eq!(account.fs.pack_files().unwrap(), [""; 0]);
+        }
+    }
+
+    #[test]
+    fn of_two_uploads_that_arrive_one_takes_the_last_room() {
+        let account = account();
+        account.leave(LONG as u64 + 100_000);
+        let [mut first, mut second] = [(); 2].map(|()| block_on(account.fs.stage(&at("/up"))).unwrap());
+        first.expects(LONG as u64);
+        second.expects(LONG as u64);
+        let refused = block_on(first.write(vec![1; LONG].into())).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::QuotaExceeded);
+        block_on(second.write(vec![2; LONG].into())).unwrap();
+        block_on(second.finish()).unwrap();
+        drop(first);
+        assert_eq!(account.fs.pack_files().unwrap().len(), 1);
     }
 
     #[test]

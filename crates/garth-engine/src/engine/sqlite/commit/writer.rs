@@ -221,15 +221,18 @@ impl Writer {
         counted.sub(before);
     }
 
-    /// Fails if the account has no room for the uploads in progress, and for `more` bytes of one of them.
-    pub(crate) fn check_stored(&self, more: u64) -> Result<()> {
-        let (limit, used) = self.pool.read(|conn| {
-            let limit = self.control.at(conn, head::get(conn)?.control)?.retention.stored;
-            // Without a limit, nothing has to be counted.
-            Ok((limit, limit.map_or(Ok(0), |_| stored::used(conn))?))
-        })?;
-        let arriving = self.uploads.bytes().saturating_add(more);
-        limit.map_or(Ok(()), |limit| stored::check_room(limit, used, arriving))
+    /// Counts an upload in progress of an owner with `bytes` instead of the `before` that it had. Returns
+    /// false if the account has no room for it beside the others; its bytes count no longer then.
+    pub(crate) fn fit_upload(&self, owner: &str, before: u64, bytes: u64) -> Result<bool> {
+        let room = || {
+            self.pool.read(|conn| {
+                let limit = self.control.at(conn, head::get(conn)?.control)?.retention.stored;
+                // Without a limit, nothing has to be counted.
+                let Some(limit) = limit else { return Ok(u64::MAX) };
+                Ok(limit.saturating_sub(stored::used(conn)?))
+            })
+        };
+        self.uploads.fit(owner, before, bytes, room)
     }
 
     /// Returns the counts of uploads.

@@ -8,11 +8,13 @@ use std::path::Path;
 use rusqlite::Connection;
 
 use crate::engine::sqlite::SqliteFs;
-use crate::engine::sqlite::chunk_store::PACKS;
+use crate::engine::sqlite::chunk_store::{PACKS, remove_chunk};
 use crate::engine::sqlite::schema::{DATABASE, SUBJECT};
-use crate::engine::sqlite::tables::{chunks, head, packs};
+use crate::engine::sqlite::tables::staged::{self, Due};
+use crate::engine::sqlite::tables::{chunk_refs, chunks, head, packs};
 use crate::error::{Error, Result};
 use crate::fs::store::Backup;
+use crate::model::Timestamp;
 use crate::runtime::disk::{self, dir_of, new_dir, sync_dir};
 use crate::sqlite::DbResult;
 use crate::sqlite::migrate::{copy as copy_database, finish_copy};
@@ -63,10 +65,16 @@ impl SqliteFs {
     }
 }
 
-/// Removes packs without content from the copy, which get no file there. Returns its last commit and the pack
-/// files to copy.
+/// Removes uploads from the copy, whose files may be removed at any time, and packs without content, which
+/// get no file there. Returns its last commit and the pack files to copy.
 fn keep_packs(conn: &Connection) -> DbResult<(u64, Vec<Pack>)> {
+    let changes = conn.unchecked_transaction()?;
+    while staged::forget_ended(conn, Due::leases(Timestamp(i64::MAX)), || false)?.is_some() {}
+    while let Some(id) = chunk_refs::any_unused(conn)? {
+        remove_chunk(conn, id, Timestamp(0))?;
+    }
     packs::remove_empty(conn)?;
+    changes.commit()?;
     let rows = packs::all_files(conn)?;
     let packs = rows.into_iter().map(|(id, file, size)| Pack::of(conn, id, file, size));
     Ok((head::get(conn)?.seq, packs.collect::<DbResult<_>>()?))

@@ -7,38 +7,51 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 
-use crate::engine::sqlite::SqliteFs;
 use crate::engine::sqlite::filesystem::Inner;
-use crate::engine::sqlite::maintain::step::Times;
+use crate::engine::sqlite::maintain::step::{Times, Turn};
 use crate::engine::sqlite::tables::staged::{self, Due};
-use crate::engine::sqlite::tables::{chunk_refs, packs};
+use crate::engine::sqlite::tables::{chunk_refs, head, packs};
+use crate::engine::sqlite::{SqliteFs, chunk_store};
 use crate::error::Result;
 use crate::fs::store::Collected;
 use crate::runtime::ticker::Tick;
 
-/// Time for which the file of a removed upload stays: reads of other processes, and backups, may have begun
-/// before the upload was removed.
+/// Time for which content that commits may have used stays in its file: reads of other processes, and
+/// backups, may have begun before it was removed. The bytes of an upload that is given up take the room of
+/// its owner for as long, whatever is removed, so that the room reveals nothing.
 const GRACE: Duration = Duration::from_secs(3600);
 
 impl SqliteFs {
-    /// Gives up a finished upload of the owner of this handle, and removes what no other content shares. Its
-    /// room stays taken until its file is removed, also if that is none because all was stored before.
+    /// Gives up a finished upload of the owner of this handle, and removes what no other content shares, with
+    /// its file. Its room stays taken for [`GRACE`].
     pub(crate) async fn give_up(&self, id: u128) -> Result<()> {
         let (owner, writer) = (self.reach.owner_key().to_owned(), Arc::clone(&self.inner.writer));
-        let now = self.inner.runtime.env().now();
+        let env = self.inner.runtime.env().clone();
+        let now = env.now();
         let until = now.plus_seconds(GRACE.as_secs().cast_signed());
         let end = move |conn: &Connection| {
             let bytes = staged::end(conn, id, &owner)?;
             // Here, as the caller may drop the future.
             writer.uploads().discard(&owner, bytes.unwrap_or(0), now, until);
-            Ok(bytes.is_some())
+            if bytes.is_none() {
+                return Ok(None);
+            }
+            head::next_epoch(conn)?;
+            let mut turn = Turn::begin(&env);
+            Ok(Some(chunk_store::discard_upload(conn, id, || turn.is_over())?))
         };
         // First its lease: if the rest is interrupted, a later collection removes the upload.
-        if !self.inner.writer.transact(false, end).await? {
-            return Ok(());
-        }
+        let Some(mut whole) = self.inner.writer.transact(false, end).await? else { return Ok(()) };
         let fs = self.whole();
-        let collect = move || fs.runtime().in_account_of_caller(|| fs.collect_uploads().map(drop));
+        let collect = move || {
+            fs.runtime().in_account_of_caller(|| {
+                while !whole {
+                    whole =
+                        fs.step(move |conn, turn| chunk_store::discard_upload(conn, id, || turn.is_over()))?;
+                }
+                fs.collect_uploads().map(drop)
+            })
+        };
         self.inner.runtime.upload(collect).await
     }
 
@@ -151,6 +164,7 @@ mod tests {
             let commit = account.fs.commit(Batch::new([Op::write(at("/b"), Body::Staged(body.clone()))]));
             assert!(block_on(commit).unwrap_err().is(ErrorKind::NotFound));
         }
+        assert!(!account.fs.pack_files().unwrap().contains(&staged::pack_name(other.id)));
         let left = block_on(crate::fs::store::AccountStore::gc_dry_run(&*account.fs, GRACE)).unwrap();
         assert_eq!((left.staged, left.chunks), (0, 0));
         assert_eq!(account.fs.check().unwrap().findings, []);
@@ -201,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn discarded_uploads_take_room_until_their_files_are_removed() {
+    fn discarded_uploads_take_room_for_an_hour() {
         let account = account();
         let content = Incoming { room: LONG as u64, arrives: 1, ..Incoming::default() };
         let upload = account.upload(1);

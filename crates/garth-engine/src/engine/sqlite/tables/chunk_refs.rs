@@ -25,6 +25,12 @@ pub(crate) fn is_single(conn: &Connection, chunk: u64) -> DbResult<bool> {
     Ok(one(conn, "SELECT 1 FROM chunk_refs WHERE chunk = ?1", [chunk], |_| Ok(()))?.is_none())
 }
 
+/// Returns true if nothing refers to a chunk.
+pub(crate) fn is_unused(conn: &Connection, chunk: u64) -> DbResult<bool> {
+    let sql = "SELECT 1 FROM chunk_refs WHERE chunk = ?1 AND count = 0";
+    Ok(one(conn, sql, [chunk], |_| Ok(()))?.is_some())
+}
+
 /// Returns a chunk that nothing refers to.
 pub(crate) fn any_unused(conn: &Connection) -> DbResult<Option<u64>> {
     one(conn, "SELECT chunk FROM chunk_refs WHERE count = 0 LIMIT 1", [], |row| row.get(0))

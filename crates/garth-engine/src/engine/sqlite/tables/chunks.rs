@@ -113,6 +113,12 @@ pub(crate) fn is_found_by_hash(conn: &Connection, id: u64, len: u64) -> DbResult
     Ok(one(conn, sql, params![id, len], |_| Ok(()))?.is_some())
 }
 
+/// Returns true if a chunk is in the pack file of this name.
+pub(crate) fn is_in(conn: &Connection, id: u64, file: &str) -> DbResult<bool> {
+    let sql = "SELECT 1 FROM chunk JOIN pack ON pack.id = chunk.pack WHERE chunk.id = ?1 AND pack.file = ?2";
+    Ok(one(conn, sql, params![id, file], |_| Ok(()))?.is_some())
+}
+
 /// Returns the offset and length of each chunk in a pack file, in order of offsets.
 pub(crate) fn places_in(conn: &Connection, pack: i64) -> DbResult<Vec<(u64, u64)>> {
     let sql = "SELECT pos, len FROM chunk WHERE pack = ?1 ORDER BY pos";

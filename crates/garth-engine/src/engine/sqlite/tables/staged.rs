@@ -1,5 +1,7 @@
 //! Table `staged`: uploads in progress, and finished ones that wait for their commit.
 
+use std::collections::HashSet;
+
 use rusqlite::{Connection, Row, params};
 
 use crate::engine::planner::{MAX_EXTENT, Staged, StagedRow};
@@ -130,7 +132,7 @@ pub(crate) fn forget(conn: &Connection, id: u128) -> DbResult<()> {
 pub(crate) fn forget_ended(
     conn: &Connection,
     due: Due,
-    mut enough: impl FnMut() -> bool,
+    enough: impl FnMut() -> bool,
 ) -> DbResult<Option<bool>> {
     // The first condition is the one that the index answers.
     let sql = "SELECT id, pieces FROM staged
@@ -143,21 +145,55 @@ pub(crate) fn forget_ended(
             // No row has ever referred to the file, so it needs no grace period.
             packs::insert_doomed(conn, &pack_name(u128::from_be_bytes(id)))?;
         }
-        Some(json) => {
-            let mut pieces = parse(&json)?;
-            while let Some((chunk, _)) = pieces.0.pop() {
-                chunk_refs::change(conn, chunk, -1)?;
-                if !pieces.0.is_empty() && enough() {
-                    // A commit that names the upload fails from now on: the pieces are shorter than its size.
-                    let sql = "UPDATE staged SET pieces = ?2, lease = 0 WHERE id = ?1";
-                    conn.prepare_cached(sql)?.execute(params![id, to_json(&pieces)?])?;
-                    return Ok(Some(false));
-                }
-            }
-        }
+        Some(json) => return give_up_pieces(conn, id, parse(&json)?, |_| Ok(()), enough).map(Some),
     }
     conn.prepare_cached("DELETE FROM staged WHERE id = ?1")?.execute([id])?;
     Ok(Some(true))
+}
+
+/// Removes a finished upload. Gives up its references one by one, and passes each chunk to `given_up`, until
+/// `enough` returns true. Returns false if some references are left.
+pub(crate) fn give_up(
+    conn: &Connection,
+    id: u128,
+    given_up: impl FnMut(u64) -> DbResult<()>,
+    enough: impl FnMut() -> bool,
+) -> DbResult<bool> {
+    let Some(StagedRow { pieces, .. }) = content(conn, id)? else { return Ok(true) };
+    give_up_pieces(conn, id.to_be_bytes(), pieces, given_up, enough)
+}
+
+fn give_up_pieces(
+    conn: &Connection,
+    id: Id,
+    mut pieces: Staged,
+    mut given_up: impl FnMut(u64) -> DbResult<()>,
+    mut enough: impl FnMut() -> bool,
+) -> DbResult<bool> {
+    while let Some((chunk, _)) = pieces.0.pop() {
+        chunk_refs::change(conn, chunk, -1)?;
+        given_up(chunk)?;
+        if !pieces.0.is_empty() && enough() {
+            // A commit that names the upload fails from now on: the pieces are shorter than its size.
+            let sql = "UPDATE staged SET pieces = ?2, lease = 0 WHERE id = ?1";
+            conn.prepare_cached(sql)?.execute(params![id, to_json(&pieces)?])?;
+            return Ok(false);
+        }
+    }
+    conn.prepare_cached("DELETE FROM staged WHERE id = ?1")?.execute([id])?;
+    Ok(true)
+}
+
+/// Returns the bytes that nothing but finished uploads keeps, apart from the uploads `without`.
+pub(crate) fn kept(conn: &Connection, without: &HashSet<u128>) -> DbResult<u64> {
+    // A chunk without a count has one reference, which is that of the upload.
+    let sql = "SELECT staged.id, chunk.len FROM staged, json_each(staged.pieces) AS piece
+         JOIN chunk ON chunk.id = piece.value ->> 0
+         LEFT JOIN chunk_refs ON chunk_refs.chunk = chunk.id
+         WHERE staged.pieces IS NOT NULL AND chunk_refs.chunk IS NULL";
+    let rows: Vec<(Id, u64)> = all(conn, sql, [], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let of_others = rows.iter().filter(|(id, _)| !without.contains(&u128::from_be_bytes(*id)));
+    Ok(of_others.fold(0_u64, |sum, (_, len)| sum.saturating_add(*len)))
 }
 
 /// Returns the content of each upload that is due; `None` for one that never finished.
