@@ -96,6 +96,7 @@ async fn backup_opens_with_all_accounts() {
     let home =
         DataDir::open(&folder.path().join("data"), Env::system(), garth_engine::rule::sample::registry())
             .unwrap();
+    let mut waiting = Vec::new();
     for account in ["one", "two"] {
         home.create_account(account).await.unwrap();
         let fs = home.account(account).await.unwrap();
@@ -109,6 +110,10 @@ async fn backup_opens_with_all_accounts() {
         upload.write(Bytes::from(vec![7; 3 << 20])).await.unwrap();
         let body = Body::Staged(upload.finish().await.unwrap());
         fs.apply(Op::write(path("/again"), body).create_new()).await.unwrap();
+        // The file of an upload that waits may be removed while it would be copied.
+        let mut upload = fs.stage(&path("/waiting").into()).await.unwrap();
+        upload.write(Bytes::from(vec![9; 3 << 20])).await.unwrap();
+        waiting.push(Body::Staged(upload.finish().await.unwrap()));
     }
     let (_, secret) =
         home.control().create_key("one", "", &[garth_engine::datadir::Scope::Admin]).await.unwrap();
@@ -130,10 +135,12 @@ async fn backup_opens_with_all_accounts() {
     }
 
     let copied = DataDir::open(&copy, Env::system(), garth_engine::rule::sample::registry()).unwrap();
-    for account in ["one", "two"] {
+    for (account, body) in ["one", "two"].into_iter().zip(waiting) {
         let fs = copied.account(account).await.unwrap();
         assert_eq!(text(&*fs, "/note").await, account);
         assert_eq!(fs.stat(&At::Path(path("/big"))).await.unwrap().size, 3 << 20);
+        let unknown = fs.apply(Op::write(path("/waiting"), body).create_new()).await.unwrap_err();
+        assert!(unknown.is(garth_engine::ErrorKind::NotFound), "{unknown}");
         assert_eq!(fs.fsck().await.unwrap().findings, []);
     }
     assert!(copied.control().authenticate(secret.reveal()).await.unwrap().is_some());

@@ -305,9 +305,9 @@ pub(crate) fn remove_chunk(conn: &Connection, id: u64, now: Timestamp) -> DbResu
     Ok(Some(len))
 }
 
-/// Gives up a finished upload until `enough` returns true. Chunks of its own pack file that nothing else
-/// refers to need no grace period, as no commit has used them: no read can need their bytes. Returns false if
-/// some references are left.
+/// Gives up a finished upload until `enough` returns true. What nothing else uses of its own pack file needs
+/// no grace period, as no commit has used it: no read can need these bytes. Returns false if some references
+/// are left.
 pub(crate) fn discard_upload(conn: &Connection, id: u128, enough: impl FnMut() -> bool) -> DbResult<bool> {
     let file = staged::pack_name(id);
     let remove = |chunk| -> DbResult<()> {
@@ -316,7 +316,10 @@ pub(crate) fn discard_upload(conn: &Connection, id: u128, enough: impl FnMut() -
         }
         Ok(())
     };
-    staged::give_up(conn, id, remove, enough)
+    let whole = staged::give_up(conn, id, remove, enough)?;
+    // Content that was stored before is not needed in this file, and never was.
+    packs::end_grace(conn, &file)?;
+    Ok(whole)
 }
 
 /// Returns those of `files` that belong to no pack and to no upload. List them before the transaction on

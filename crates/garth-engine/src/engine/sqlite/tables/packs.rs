@@ -51,6 +51,15 @@ pub(crate) fn doom_if_empty(conn: &Connection, pack: i64, now: Timestamp) -> DbR
     Ok(())
 }
 
+/// Makes the unused ranges of a pack file due at once, and the file itself if it is doomed.
+pub(crate) fn end_grace(conn: &Connection, file: &str) -> DbResult<()> {
+    let sql = "UPDATE pack SET doomed_at = 0 WHERE file = ?1 AND doomed_at IS NOT NULL";
+    conn.prepare_cached(sql)?.execute([file])?;
+    let sql = "UPDATE hole SET freed_at = 0 WHERE pack = (SELECT id FROM pack WHERE file = ?1)";
+    conn.prepare_cached(sql)?.execute([file])?;
+    Ok(())
+}
+
 /// Removes the row of a pack file.
 pub(crate) fn remove(conn: &Connection, id: i64) -> DbResult<()> {
     conn.prepare_cached("DELETE FROM pack WHERE id = ?1")?.execute([id])?;
