@@ -213,8 +213,8 @@ impl App {
             let time = seconds(head.time);
             self.out.warn(format_args!(
                 "account {}: its last commit is dated {time}, after the time of this machine. A clock was or is \
-                 wrong. Until then, --at with a time shows older content, and expiry is delayed; use \
-                 a sequence instead",
+                 wrong. Until then, --at with a time shows older content, which a sequence does not, and expiry \
+                 and limits on the age of the past are delayed",
                 escaped(account)
             ));
         }

@@ -156,6 +156,7 @@ impl Gc {
                     (object(account, &report), collected(account, &report, grace))
                 };
                 json["dry_run"] = dry_run.into();
+                app.warn_of_clock(account, &tree.head().await?);
                 app.out.item(&json, text)
             })
             .await

@@ -1,5 +1,6 @@
 //! `garth retention`: how much of its past an account keeps, and how much it stores.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
@@ -7,7 +8,7 @@ use garth_engine::fs::store::{Hold, RetentionState};
 use garth_engine::model::Timestamp;
 use garth_engine::rule::PathPattern;
 use garth_engine::rule::retention::{ContentLimit, Retention as Limits};
-use garth_engine::{AccountStore, Error, ErrorKind};
+use garth_engine::{AccountStore, Error, ErrorKind, Home};
 use serde_json::{Value, json};
 
 use crate::app::App;
@@ -162,10 +163,10 @@ impl Retention {
     pub(crate) async fn run(self, app: &mut App) -> Result {
         app.no_tree("retention")?;
         let state = match self.action.unwrap_or(Action::Show) {
-            Action::Show => app.account_of(&*app.home()?).await?.retention().await?,
+            Action::Show => account_of(app, &*app.home()?).await?.retention().await?,
             Action::Set { age, commits, max_stored, force } => {
                 check(age, commits, max_stored, force)?;
-                let account = app.account_of(&*app.home_of_account().await?).await?;
+                let account = account_of(app, &*app.home_of_account().await?).await?;
                 change(&*account, |limits| {
                     if let Some(age) = age {
                         limits.age = age.number().map(Duration::from_secs);
@@ -185,7 +186,7 @@ impl Retention {
                     ContentLimit { pattern: PathPattern::parse(&pattern)?, keep: Duration::from_secs(keep) };
                 // Before a data folder is created for it.
                 Limits { content: vec![limit.clone()], ..Limits::default() }.check()?;
-                let account = app.account_of(&*app.home_of_account().await?).await?;
+                let account = account_of(app, &*app.home_of_account().await?).await?;
                 change(&*account, |limits| {
                     limits.content.retain(|other| other.pattern != limit.pattern);
                     limits.content.push(limit.clone());
@@ -194,7 +195,7 @@ impl Retention {
                 .await?
             }
             Action::Rm { pattern } => {
-                let account = app.account_of(&*app.home()?).await?;
+                let account = account_of(app, &*app.home()?).await?;
                 let pattern = PathPattern::parse_stored(&pattern)?;
                 change(&*account, |limits| {
                     let before = limits.content.len();
@@ -213,6 +214,13 @@ impl Retention {
         };
         app.out.item(&to_json(&state), to_text(&state))
     }
+}
+
+/// Opens the chosen account, and warns if limits on age count from a wrong time.
+async fn account_of(app: &App, home: &dyn Home) -> Result<Arc<dyn AccountStore>> {
+    let account = app.account_of(home).await?;
+    app.warn_of_clock(&app.global.account, &account.head().await?);
+    Ok(account)
 }
 
 /// Changes the limits, again if another administrator was faster.

@@ -114,7 +114,7 @@ impl Retention {
         let by_number = self.commits.map_or(0, |commits| head.saturating_sub(commits));
         let by_age = match self.age {
             // The state that was current at that time is readable, so its commit stays.
-            Some(age) => last_until(now.0.saturating_sub(nanoseconds(age)))?,
+            Some(age) => last_of_age(age, head, now, last_until)?,
             None => 0,
         };
         Ok(by_number.max(by_age).min(held.unwrap_or(head)).min(head))
@@ -159,6 +159,21 @@ impl ContentLimits {
     pub fn ages(&self) -> BTreeSet<Duration> {
         self.0.iter().map(|limit| limit.keep).collect()
     }
+}
+
+/// Returns the last commit, of a log that ends at `head`, that has reached an age. `last_until` returns the
+/// last commit that is not later than a time.
+///
+/// # Errors
+/// Errors of `last_until`.
+pub(crate) fn last_of_age<E>(
+    age: Duration,
+    head: u64,
+    now: Timestamp,
+    last_until: impl FnOnce(i64) -> Result<u64, E>,
+) -> Result<u64, E> {
+    // Not by time: commits made while the clock was ahead, and all after them, have times to come.
+    if age.is_zero() { Ok(head) } else { last_until(now.0.saturating_sub(nanoseconds(age))) }
 }
 
 /// Returns a duration in the unit of [`Timestamp`]. Saturates.
@@ -223,6 +238,15 @@ mod tests {
         let ahead = Retention { age: Some(Duration::ZERO), ..Retention::default() };
         let beyond = ahead.oldest(5, Timestamp(0), None, |_| Ok::<_, Error>(9));
         assert_eq!(beyond.unwrap(), 5, "never beyond the log");
+    }
+
+    #[test]
+    fn age_of_zero_ignores_times() {
+        let never = |_| Err::<u64, _>(());
+        assert_eq!(last_of_age(Duration::ZERO, 7, Timestamp(i64::MIN), never), Ok(7));
+        assert_eq!(last_of_age(DAY, 7, Timestamp(0), |time| Ok::<_, ()>(u64::from(time >= 0))), Ok(0));
+        let newest = Retention { age: Some(Duration::ZERO), ..Retention::default() };
+        assert_eq!(newest.oldest(7, Timestamp(0), None, never), Ok(7));
     }
 
     #[test]

@@ -13,7 +13,7 @@ use garth_engine::view::{Mount, Overlay, Scope};
 use garth_engine::{Error, ErrorKind, FileSystem};
 use garth_testkit::tools::{append, at, copy, link, mkdir, mkdir_all, p, remove, rename, write};
 
-use super::retained_trees::{Engine, GRACE, Tree, commits, history, keeping_content, past, text};
+use super::retained_trees::{Engine, GRACE, START, Tree, commits, history, keeping_content, past, text};
 
 /// Returns a retention that keeps no old content of files below `/off`.
 fn off() -> Retention {
@@ -470,6 +470,25 @@ async fn overlay_holds_the_content_below_it() {
     tree.retain(off()).await;
     assert_eq!(content(tree.fs(), "/off/a", 2).await, None, "what is gone does not return");
     tree.assert_sound().await;
+}
+
+#[tokio::test]
+async fn commit_of_a_clock_ahead_keeps_no_content_without_history() {
+    for tree in Tree::both() {
+        four_versions(&tree).await;
+        tree.clock.advance(Duration::from_secs(86_400));
+        let write_both = |n: u64| Batch::new([write("/off/a", n.to_string()), write("/kept", n.to_string())]);
+        tree.commit(write_both(5)).await;
+        tree.clock.set(START.plus_seconds(60));
+        tree.commit(write_both(6)).await;
+        tree.retain(keeping_content(&[("/off/**", 0), ("/kept", 10)])).await;
+        assert_eq!(contents(tree.fs(), "/off/a", 1..=6).await, ["-", "-", "-", "-", "-", "6"]);
+        let dated = ["-", "-", "-", "4", "5", "6"];
+        assert_eq!(contents(tree.fs(), "/kept", 1..=6).await, dated, "their times are to come");
+        tree.retain(Retention { age: Some(Duration::ZERO), ..Retention::default() }).await;
+        assert!(past(tree.fs(), 5).await.is_err(), "only the newest state stays");
+        tree.assert_sound().await;
+    }
 }
 
 #[tokio::test]

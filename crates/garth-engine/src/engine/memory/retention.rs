@@ -12,7 +12,7 @@ use crate::error::{Error, ErrorKind, OptionalExt as _, Result};
 use crate::fs::store::RetentionState;
 use crate::model::{At, CommitInfo, Ino, Kind, Seq, Timestamp, Within};
 use crate::path::TreePath;
-use crate::rule::retention::{ContentLimits, Keep, Retention, nanoseconds};
+use crate::rule::retention::{ContentLimits, Keep, Retention, last_of_age};
 
 impl MemoryFs {
     /// Returns the retention, as [`AccountStore::retention`](crate::AccountStore::retention) does.
@@ -132,9 +132,12 @@ impl State {
         };
         for age in ages {
             let from = self.searched.get(&age).copied().unwrap_or(Seq(0));
-            let until = now.0.saturating_sub(nanoseconds(age));
-            let to = self.log.partition_point(|(commit, _)| commit.time.0 <= until);
-            let to = Seq(to as u64).max(self.oldest);
+            let last_until = |time| {
+                let until = self.log.partition_point(|(commit, _)| commit.time.0 <= time);
+                Ok::<_, Infallible>(until as u64)
+            };
+            let Ok(to) = last_of_age(age, self.head().0, now, last_until);
+            let to = Seq(to).max(self.oldest);
             let (mut reached, mut gone) = (from.max(to), Vec::new());
             let files = self.nodes.iter().filter(|(ino, _)| self.keep_of(&limits, **ino) <= Keep::For(age));
             for (ino, versions) in files {

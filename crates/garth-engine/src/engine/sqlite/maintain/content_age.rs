@@ -34,7 +34,7 @@ use crate::error::Result;
 use crate::fs::store::Collected;
 use crate::model::{Kind, Timestamp, Within};
 use crate::path::TreePath;
-use crate::rule::retention::{ContentLimits, Keep, MAX_JUDGED_NAMES, nanoseconds};
+use crate::rule::retention::{ContentLimits, Keep, MAX_JUDGED_NAMES, last_of_age};
 use crate::sqlite::DbResult;
 
 /// Rows read or removed at a time. Small in tests, so that they cross the border of a piece.
@@ -311,8 +311,8 @@ pub(super) fn to_search(conn: &Connection, age: Duration, now: Timestamp) -> DbR
     let head = head::get(conn)?;
     // What ended up to there is removed. A removal in progress may have taken these commits from the log.
     let from = retention::searched(conn, age)?.max(reached(conn)?);
-    let until = now.0.saturating_sub(nanoseconds(age));
-    Ok((from, commit_log::last_until(conn, until, head.oldest, head.seq)?))
+    let last_until = |time| commit_log::last_until(conn, time, head.oldest, head.seq);
+    Ok((from, last_of_age(age, head.seq, now, last_until)?))
 }
 
 /// Marks the old content of a file. Returns false if the turn ended before.

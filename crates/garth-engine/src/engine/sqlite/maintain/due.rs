@@ -60,9 +60,13 @@ fn of_content(view: &ReadView<'_>, now: Timestamp, searched_at: i64) -> DbResult
     for age in view.control.at(view.conn, head.control)?.limits.ages() {
         let (searched, _) = content_age::to_search(view.conn, age, now)?;
         if searched < head.seq {
-            let age = age.saturating_add((age / 16).max(GRACE));
-            let next = commit_log::moment(view.conn, searched + 1)?.saturating_add(nanoseconds(age));
-            let next = next.max(next_run);
+            let replaced = commit_log::moment(view.conn, searched + 1)?;
+            let slack = age.saturating_add((age / 16).max(GRACE));
+            // An age of 0 does not wait for the time of a commit made while the clock was ahead.
+            let next = match age.is_zero() && replaced > now.0 {
+                true => next_run,
+                false => replaced.saturating_add(nanoseconds(slack)).max(next_run),
+            };
             first = Some(first.map_or(next, |first| first.min(next)));
         }
     }

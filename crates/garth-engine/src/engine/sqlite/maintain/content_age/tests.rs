@@ -268,6 +268,21 @@ fn content_that_stays_is_not_due_at_each_tick() {
 }
 
 #[test]
+fn content_replaced_by_a_clock_ahead_is_due() {
+    let account = account();
+    for _ in 0..3 {
+        account.collect_and_wait();
+    }
+    let now = account.now();
+    account.clock.advance(Duration::from_secs(86_400));
+    account.commit([Op::write(at("/off/a"), "a10")]);
+    account.clock.set(now);
+    assert_eq!(block_on(account.fs.collect_next()).unwrap(), Some(now));
+    assert_eq!(account.collect_and_wait().contents, 1);
+    assert!(!reads(&account, 10) && reads(&account, 11));
+}
+
+#[test]
 fn interrupted_collection_goes_on() {
     for (point, after) in [("content-mark", 0), ("content-mark", 2), ("content-remove", 0)] {
         let account = account();
