@@ -32,6 +32,7 @@
 //! | `retention` | `retention`, `content_limit`, `content_age`, `held` |
 //! | `content_gone`, `replaced` | `content_gone`, `replaced` |
 //! | `fold` | `fold`, `fold_node` |
+//! | `times_ahead` | the times of `pack`, `hole`, `unnamed`, `staged`, `lease` and `past_lease` |
 //! | `folded_authors` | `author`, `folded_author` |
 
 pub(crate) mod chunk_refs;
@@ -62,6 +63,7 @@ pub(crate) mod retention;
 pub(crate) mod small_files;
 pub(crate) mod snapshots;
 pub(crate) mod staged;
+pub(crate) mod times_ahead;
 
 /// Largest integer that SQLite stores. As a sequence number it stands for the newest state.
 pub(crate) const MAX: u64 = i64::MAX as u64;

@@ -7,7 +7,7 @@ use crate::engine::sqlite::maintain::{content_age, shrink};
 use crate::engine::sqlite::query::read_view::ReadView;
 use crate::engine::sqlite::tables::fold::{self, Phase};
 use crate::engine::sqlite::tables::{
-    chunk_refs, commit_log, content_gone, expiry, head, idempotency, leases, packs,
+    chunk_refs, commit_log, content_gone, expiry, head, idempotency, leases, packs, times_ahead,
 };
 use crate::model::Timestamp;
 use crate::rule::retention::nanoseconds;
@@ -29,6 +29,7 @@ pub(super) fn due(view: &ReadView<'_>, now: Timestamp, searched_at: i64) -> DbRe
     times.push(idempotency::first_end(conn)?.map(|end| end.saturating_add(RECORDS)));
     times.push(chunk_refs::any_unused(conn)?.map(|_| now.0));
     times.push(shrink::is_due(conn)?.then_some(now.0));
+    times.push(times_ahead::any(conn, now)?.then_some(now.0));
     let head = head::get(conn)?;
     times.push((head.seq - head::merged(conn)?.min(head.seq) >= UNMERGED).then_some(now.0));
     if packs::any_due(conn, i64::MAX)? {

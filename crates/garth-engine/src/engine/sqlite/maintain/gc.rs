@@ -18,7 +18,7 @@ use crate::engine::sqlite::maintain::orphan_nodes::{self, Place};
 use crate::engine::sqlite::maintain::step::{Times, Turn};
 use crate::engine::sqlite::tables::staged::{self, Due};
 use crate::engine::sqlite::tables::{
-    content_gone, expiry, head, idempotency, leases, names_of_node, past_leases,
+    content_gone, expiry, head, idempotency, leases, names_of_node, past_leases, times_ahead,
 };
 use crate::engine::sqlite::{SqliteFs, control};
 use crate::error::{ErrorKind, Result};
@@ -50,6 +50,7 @@ impl SqliteFs {
         // search for old content, which read the log.
         let mut collected = Collected { expired: self.record_expired()?, ..Collected::default() };
         collected.oldest = self.announce(now, exact)?;
+        self.correct_times()?;
         self.forget_ended(times.uploads(), &mut collected)?;
         let removed_writes = self.take_back(times, &mut collected)?;
         self.merge(&removed_writes, &mut collected)?;
@@ -99,6 +100,16 @@ impl SqliteFs {
                 Ok(_) => recorded += ended,
             }
         }
+    }
+
+    /// Corrects the times of marks and leases that were written while the clock was ahead.
+    fn correct_times(&self) -> Result<()> {
+        let env = self.inner.runtime.env();
+        while self.with_view(|view| times_ahead::any(view.conn, env.now()))? {
+            let env = env.clone();
+            self.step(move |conn, _| times_ahead::correct(conn, env.now(), PIECE))?;
+        }
+        Ok(())
     }
 
     /// Removes records whose time has ended: results for retries, leases, and the uploads that are due.
@@ -337,6 +348,41 @@ mod tests {
         account.clock.advance(short);
         assert_eq!(account.fs.collect(short).unwrap().versions, 0);
         assert_eq!(block_on(theirs.read_at(0, 100)).unwrap(), "before;after;");
+    }
+
+    #[test]
+    fn marks_and_leases_of_a_clock_ahead_end() {
+        let account = SampleAccount::new();
+        upload(&account, 1);
+        account.clock.advance(Duration::from_secs(25 * 3600));
+        assert_eq!(account.collect().waiting, 1);
+        let open = unnamed(&account);
+        close(&account, open);
+        upload(&account, 2);
+        assert_eq!(account.collect().waiting, 2);
+        let now = account.now();
+        account.fs.step(move |conn, _| past_leases::put(conn, &[1; 16], 1, now.0)).unwrap();
+        let far = 365 * 86_400_000_000_000_i64;
+        let ahead = format!(
+            "UPDATE pack SET doomed_at = doomed_at + {far};
+             UPDATE unnamed SET doomed_at = doomed_at + {far};
+             UPDATE staged SET lease = lease + {far};
+             UPDATE past_lease SET until = until + {far}"
+        );
+        account.fs.step(move |conn, _| Ok(conn.execute_batch(&ahead)?)).unwrap();
+        assert!(block_on(account.fs.collect_next()).unwrap().unwrap() <= now);
+        account.collect();
+        assert!(!account.fs.with_view(|view| times_ahead::any(view.conn, now)).unwrap());
+        account.clock.advance(GRACE);
+        let collected = account.collect();
+        assert_eq!((collected.packs, collected.versions), (1, 1));
+        account.clock.advance(Duration::from_secs(86_400));
+        account.collect();
+        assert_eq!(
+            account.count("SELECT count(*) FROM past_lease") + account.count("SELECT count(*) FROM staged"),
+            0
+        );
+        account.assert_sound();
     }
 
     /// Returns the steps of a collection, on a connection of its own, that finds nothing to collect.
