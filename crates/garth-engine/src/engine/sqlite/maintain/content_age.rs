@@ -41,6 +41,8 @@ use crate::sqlite::DbResult;
 const PIECE: usize = if cfg!(test) { 3 } else { 256 };
 /// Most commits read at a time to find files, and most pieces of their changes.
 const COMMITS: usize = if cfg!(test) { 3 } else { 256 };
+/// Most times that a search begins again. Each one that another collection caused has made progress.
+const ATTEMPTS: usize = 1000;
 /// Inodes searched at a time for files with versions from before the queue of replaced nodes.
 const INODES: u64 = if cfg!(test) { 3 } else { 4096 };
 
@@ -84,12 +86,26 @@ impl SqliteFs {
     /// Marks old content that its path class no longer keeps, and removes what was marked before the grace
     /// period.
     pub(super) fn age_content(&self, times: Times, collected: &mut Collected) -> Result<()> {
-        // Without limits, all content stays.
-        if let Some(basis) = self.search_basis()? {
-            self.mark_by(&basis, times.now, collected)?;
-        }
+        self.mark_contents(times.now, collected)?;
         self.remove_contents(times, collected)?;
         self.inner.collecting.searched_at.store(self.inner.runtime.env().now().0, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Searches for old content until all is found, also where another collection, overlays or limits change
+    /// what is to be searched.
+    fn mark_contents(&self, now: Timestamp, collected: &mut Collected) -> Result<()> {
+        for _ in 0..ATTEMPTS {
+            // Without limits, all content stays.
+            let Some(basis) = self.search_basis()? else { return Ok(()) };
+            if self.mark_by(&basis, now, collected)? {
+                return Ok(());
+            }
+        }
+        tracing::warn!(
+            "the search for old content is not finished, because overlays or limits changed all the time; the \
+             next collection goes on"
+        );
         Ok(())
     }
 
@@ -103,7 +119,9 @@ impl SqliteFs {
         })
     }
 
-    fn mark_by(&self, basis: &SearchBasis, now: Timestamp, collected: &mut Collected) -> Result<()> {
+    /// Searches for the old content of each age. Returns false if the search has to begin again, with what is
+    /// set then; it goes on from where it ended.
+    fn mark_by(&self, basis: &SearchBasis, now: Timestamp, collected: &mut Collected) -> Result<bool> {
         self.note_held(&basis.kept)?;
         for age in basis.limits.ages() {
             let ((from, to), searched) = self.with_view(|view| {
@@ -113,12 +131,12 @@ impl SqliteFs {
             let span = (from, to.min(basis.head));
             let search = Arc::new(Search { basis: basis.clone(), age, span, now });
             if !self.search(&search, searched, collected)? {
-                // An overlay was created meanwhile, perhaps over a state of the past, or other limits were
-                // set. The next run knows them.
-                return Ok(());
+                // An overlay was created meanwhile, perhaps over a state of the past, other limits were set,
+                // or another collection has searched these commits.
+                return Ok(false);
             }
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Notes which states are kept.
@@ -138,23 +156,31 @@ impl SqliteFs {
 
     /// Searches the log for the old content of one age, after it was searched up to commit `searched`.
     /// Returns false if overlays, limits or the place of the search were changed meanwhile.
-    fn search(&self, search: &Arc<Search>, mut searched: u64, collected: &mut Collected) -> Result<bool> {
+    fn search(&self, search: &Arc<Search>, searched: u64, collected: &mut Collected) -> Result<bool> {
+        let mut files = Files::default();
+        let is_done = self.search_log(search, searched, &mut files)?;
+        // What was marked stays so, also if the search has to begin again.
+        collected.contents += files.marked;
+        Ok(is_done)
+    }
+
+    /// Searches the log, and counts what it marks in `files`. Returns false as [`SqliteFs::search`] does.
+    fn search_log(&self, search: &Arc<Search>, mut searched: u64, files: &mut Files) -> Result<bool> {
         let (from, to) = search.span;
         if from >= to {
             return Ok(true);
         }
-        let mut files = Files::default();
         if from < self.with_view(|view| head::queued(view.conn))? {
             // The log does not name all files that lost their last name so early.
             let mut after = 0;
             while let Some(first) = self.with_view(|view| nodes::next_ino(view.conn, after))? {
                 after = first.saturating_add(INODES).min(MAX);
                 files.left = self.with_view(|view| nodes::with_past(view.conn, first - 1, after))?;
-                if !self.mark_files(search, &mut files)? {
+                if !self.mark_files(search, files)? {
                     return Ok(false);
                 }
             }
-            if !self.set_searched(search, &mut searched, to, &files)? {
+            if !self.set_searched(search, &mut searched, to, files)? {
                 return Ok(false);
             }
         } else {
@@ -168,16 +194,15 @@ impl SqliteFs {
                 // Of each file only the versions of these commits: the next ones name it again.
                 let piece = Arc::new(Search { span: (at, last), ..Search::clone(search) });
                 files.left = found.into_iter().collect();
-                if !self.mark_files(&piece, &mut files)? || !self.mark_replaced(&piece, &mut files)? {
+                if !self.mark_files(&piece, files)? || !self.mark_replaced(&piece, files)? {
                     return Ok(false);
                 }
                 at = last;
-                if !self.set_searched(search, &mut searched, at, &files)? {
+                if !self.set_searched(search, &mut searched, at, files)? {
                     return Ok(false);
                 }
             }
         }
-        collected.contents += files.marked;
         Ok(true)
     }
 

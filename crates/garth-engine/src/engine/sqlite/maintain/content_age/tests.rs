@@ -129,6 +129,33 @@ fn place_of_a_search_is_noted_by_one_collection() {
 }
 
 #[test]
+fn search_goes_on_where_another_collection_ended() {
+    let account = account();
+    let basis = account.fs.search_basis().unwrap().unwrap();
+    let (now, mut collected) = (account.now(), Collected::default());
+    let search = Arc::new(Search { basis, age: Duration::ZERO, span: (0, 10), now });
+    account.fs.step(|conn, _| retention::set_searched(conn, Duration::ZERO, 2)).unwrap();
+    assert!(!account.fs.search(&search, 0, &mut collected).unwrap());
+    assert_eq!(collected.contents, 2, "what it has marked counts");
+    account.fs.mark_contents(now, &mut collected).unwrap();
+    assert_eq!(collected.contents, 10);
+}
+
+#[test]
+fn collections_at_once_end_all_content() {
+    let account = account();
+    let other = account.other();
+    let contents = std::thread::scope(|scope| {
+        let theirs = scope.spawn(|| other.collect(GRACE).unwrap().contents);
+        let ours = account.collect().contents;
+        assert!((1..10).all(|seq| !reads(&account, seq)), "its own run has ended what was due");
+        ours + theirs.join().unwrap()
+    });
+    assert_eq!(contents, 10);
+    account.assert_sound();
+}
+
+#[test]
 fn leased_view_reads_until_it_is_closed() {
     let account = account();
     let other = account.other();
