@@ -300,6 +300,30 @@ fn full_account_refuses_puts_with_quota_exceeded() {
 }
 
 #[test]
+fn full_account_does_not_record_long_answers() {
+    let server = Server::start();
+    let pattern = |n: u32| format!("/{n}{}/**", format!("/{}", "x".repeat(49)).repeat(20));
+    let class = |n| json!({"pattern": pattern(n), "keep_seconds": 60});
+    let content: Vec<Value> = (0..16).map(class).collect();
+    let limits = json!({"max_stored": 0, "content": content});
+    call(&server, "retention/set", &limits);
+    let stored = || call(&server, "usage", &json!({}))["stored"].as_u64().unwrap();
+    let before = stored();
+    for n in 0..16 {
+        let answer = send(&server, &format!("key-{n}"), "retention/set", &limits);
+        assert_eq!(answer.status, 200, "{}", answer.text());
+    }
+    let grown = stored() - before;
+    assert!(grown < 100_000, "16 answers of 16 KB each would be more than {grown}");
+    let message = send(&server, "key-0", "retention/set", &limits).refused(403, "QUOTA_EXCEEDED");
+    assert!(message.contains("was carried out"), "{message}");
+    let raise = json!({"max_stored": before + 10_000_000});
+    for _ in 0..2 {
+        assert_eq!(send(&server, "raise", "retention/set", &raise).status, 200);
+    }
+}
+
+#[test]
 fn usage_lists_the_children_of_a_directory() {
     let server = Server::start();
     write(&server, "/notes/a", &"1".repeat(30_000)).unwrap();

@@ -1,6 +1,6 @@
-//! Times of marks and leases that were written while the clock was ahead. They are corrected, so that no grace
-//! period and no lease lasts until the clock gets there again. Tables `content_gone` and `fold` have their own
-//! corrections, with their steps.
+//! Times of marks and leases that were written while the clock was ahead. They are corrected, so that no
+//! grace period and no lease lasts until the clock gets there again. Tables `content_gone` and `fold` have
+//! their own corrections, with their steps.
 
 use rusqlite::{Connection, params};
 
