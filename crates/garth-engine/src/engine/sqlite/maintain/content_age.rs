@@ -240,6 +240,7 @@ impl SqliteFs {
     /// Marks old content of files. Returns false if overlays or limits were changed meanwhile.
     fn mark_files(&self, search: &Arc<Search>, files: &mut Files) -> Result<bool> {
         while !files.left.is_empty() {
+            let before = files.marked;
             let (fs, search, mut todo) = (self.whole(), Arc::clone(search), std::mem::take(files));
             let marked = self.step(move |conn, turn| {
                 let SearchBasis { control, head: seen, .. } = search.basis;
@@ -267,7 +268,10 @@ impl SqliteFs {
                 fs.inner.runtime.failpoints().pass("content-mark")?;
                 Ok(Some(todo))
             })?;
-            let Some(marked) = marked else { return Ok(false) };
+            let Some(marked) = marked else {
+                files.marked = before;
+                return Ok(false);
+            };
             *files = marked;
         }
         Ok(true)
