@@ -23,7 +23,8 @@ struct Collection<'a> {
     env: &'a Env,
     /// First commit whose state it leaves readable.
     oldest: u64,
-    searches: &'a [Search],
+    /// Search for old content, if any goes.
+    search: Option<&'a Search>,
     /// States that open views of the past show.
     read: BTreeSet<u64>,
 }
@@ -33,9 +34,9 @@ impl SqliteFs {
     /// `report.oldest`.
     pub(super) fn count_past(&self, times: Times, report: &mut Collectable) -> Result<()> {
         let (env, oldest) = (self.inner.runtime.env(), report.oldest);
-        let searches = self.content_searches(times.now, oldest)?;
+        let search = self.content_search(times.now, oldest)?;
         let has_marks = self.with_view(|view| Ok(content_gone::first_mark(view.conn)?.is_some()))?;
-        if oldest == 0 && searches.is_empty() && !has_marks {
+        if oldest == 0 && search.is_none() && !has_marks {
             return Ok(());
         }
         let mut after = 0;
@@ -43,7 +44,7 @@ impl SqliteFs {
             let (counted, last) = self.with_view(|view| {
                 let mut read = BTreeSet::from_iter(past_leases::all_of(view.conn, times.now.0)?);
                 read.extend(self.open_pasts());
-                let collection = Collection { env, oldest, searches: &searches, read };
+                let collection = Collection { env, oldest, search: search.as_ref(), read };
                 let (inos, mut counted) = (nodes::inos_after(view.conn, after, NODES)?, *report);
                 for ino in &inos {
                     count_node(view.conn, &collection, *ino, &mut counted)?;
@@ -63,14 +64,11 @@ fn count_node(
     ino: u64,
     report: &mut Collectable,
 ) -> DbResult<()> {
-    let Collection { env, oldest, searches, read } = collection;
-    let mut found = Vec::new();
-    for search in *searches {
-        found.extend(would_mark(conn, search, read, ino, env)?);
-    }
-    // A search also finds content that is kept for less time than its own, which others find as well.
-    found.sort_unstable_by_key(|span| (span.since, span.till));
-    found.dedup();
+    let Collection { env, oldest, search, read } = collection;
+    let found = match search {
+        Some(search) => would_mark(conn, search, read, ino, env)?,
+        None => Vec::new(),
+    };
     report.contents += found.len() as u64;
     let mut spans = content_gone::all_of(conn, ino)?;
     spans.extend(found);

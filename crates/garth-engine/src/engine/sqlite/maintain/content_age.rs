@@ -1,15 +1,16 @@
 //! Ends old content before the log ends: that of files whose path class keeps it for a limited time.
 //!
 //! For each distinct time of the limits the log is searched up to the last commit that is as old, once
-//! ([`retention::searched`]). Content that one of these commits replaced, or whose file lost its last name
-//! there, is marked if the class of the file keeps it no longer, by the names that it has, or had last. From
-//! then on no new view reads it ([`content_gone`]). A later run removes its extents after the grace period.
+//! ([`retention::searched`]). One pass serves all times. Content that one of these commits replaced, or whose
+//! file lost its last name there, is marked if the class of the file keeps it no longer, by the names that it
+//! has, or had last. From then on no new view reads it ([`content_gone`]). A later run removes its extents
+//! after the grace period.
 //!
 //! Content that a snapshot, an overlay or an open view of the past shows is not marked. It is looked for
 //! again once the last of them is gone. An extent goes only if all states that show it are marked. Versions,
 //! names and attributes stay.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -57,12 +58,21 @@ struct SearchBasis {
     head: u64,
 }
 
-/// Search for the old content of one age.
+/// Age, and the commits that are searched for content of this age: after the first, up to and including the
+/// last.
+#[derive(Clone, Copy)]
+struct AgeSpan {
+    age: Duration,
+    from: u64,
+    to: u64,
+}
+
+/// Search for the old content of all ages.
 #[derive(Clone)]
 pub(super) struct Search {
     basis: SearchBasis,
-    age: Duration,
-    /// Commits that are searched: after the first, up to and including the last.
+    ages: Vec<AgeSpan>,
+    /// Commits that this part of the search reads: after the first, up to and including the last.
     span: (u64, u64),
     /// Time of the step.
     now: Timestamp,
@@ -78,8 +88,24 @@ struct Files {
     marked: u64,
     /// Spans that a dry run would have marked; `None` unless it is one.
     would_mark: Option<Vec<Span>>,
-    /// First commit that replaced content which an open view of the past still reads.
-    first_read: Option<u64>,
+    /// First commit that replaced content which an open view of the past still reads, by age.
+    first_read: BTreeMap<Duration, u64>,
+}
+
+impl Search {
+    /// Returns a search of all commits that the ages name.
+    fn new(basis: SearchBasis, ages: Vec<AgeSpan>, now: Timestamp) -> Self {
+        let searched = || ages.iter().filter(|one| one.from < one.to);
+        let from = searched().map(|one| one.from).min().unwrap_or(0);
+        let span = (from, searched().map(|one| one.to).max().unwrap_or(0));
+        Self { basis, ages, span, now }
+    }
+
+    /// Returns the ages whose search ends content that is kept for `keep` and that commit `till` replaced.
+    fn ages_of(&self, till: u64, keep: Keep) -> impl Iterator<Item = Duration> {
+        let of = move |one: &&AgeSpan| one.from < till && till <= one.to && keep <= Keep::For(one.age);
+        self.ages.iter().filter(of).map(|one| one.age)
+    }
 }
 
 impl SqliteFs {
@@ -123,20 +149,19 @@ impl SqliteFs {
     /// set then; it goes on from where it ended.
     fn mark_by(&self, basis: &SearchBasis, now: Timestamp, collected: &mut Collected) -> Result<bool> {
         self.note_held(&basis.kept)?;
-        for age in basis.limits.ages() {
-            let ((from, to), searched) = self.with_view(|view| {
-                Ok((to_search(view.conn, age, now)?, retention::searched(view.conn, age)?))
-            })?;
-            // What later commits replaced may be in a snapshot that is not known here.
-            let span = (from, to.min(basis.head));
-            let search = Arc::new(Search { basis: basis.clone(), age, span, now });
-            if !self.search(&search, searched, collected)? {
-                // An overlay was created meanwhile, perhaps over a state of the past, other limits were set,
-                // or another collection has searched these commits.
-                return Ok(false);
+        let (ages, places) = self.with_view(|view| {
+            let (mut ages, mut places) = (Vec::new(), Vec::new());
+            for age in basis.limits.ages() {
+                let (from, to) = to_search(view.conn, age, now)?;
+                // What later commits replaced may be in a snapshot that is not known here.
+                ages.push(AgeSpan { age, from, to: to.min(basis.head) });
+                places.push(retention::searched(view.conn, age)?);
             }
-        }
-        Ok(true)
+            Ok((ages, places))
+        })?;
+        // False if an overlay was created meanwhile, perhaps over a state of the past, other limits were set,
+        // or another collection has searched these commits.
+        self.search(&Search::new(basis.clone(), ages, now), places, collected)
     }
 
     /// Notes which states are kept.
@@ -154,53 +179,48 @@ impl SqliteFs {
         Ok(())
     }
 
-    /// Searches the log for the old content of one age, after it was searched up to commit `searched`.
-    /// Returns false if overlays, limits or the place of the search were changed meanwhile.
-    fn search(&self, search: &Arc<Search>, searched: u64, collected: &mut Collected) -> Result<bool> {
+    /// Searches the log for old content once, for all ages. `places` has, for each of them, the commit up to
+    /// which it was searched before. Returns false if overlays, limits or these places were changed
+    /// meanwhile.
+    fn search(&self, search: &Search, mut places: Vec<u64>, collected: &mut Collected) -> Result<bool> {
         let mut files = Files::default();
-        let is_done = self.search_log(search, searched, &mut files)?;
+        let is_done = self.search_log(search, &mut places, &mut files)?;
         // What was marked stays so, also if the search has to begin again.
         collected.contents += files.marked;
         Ok(is_done)
     }
 
     /// Searches the log, and counts what it marks in `files`. Returns false as [`SqliteFs::search`] does.
-    fn search_log(&self, search: &Arc<Search>, mut searched: u64, files: &mut Files) -> Result<bool> {
+    fn search_log(&self, search: &Search, places: &mut [u64], files: &mut Files) -> Result<bool> {
         let (from, to) = search.span;
-        if from >= to {
-            return Ok(true);
-        }
-        if from < self.with_view(|view| head::queued(view.conn))? {
+        if from < to && from < self.with_view(|view| head::queued(view.conn))? {
             // The log does not name all files that lost their last name so early.
-            let mut after = 0;
+            let (all, mut after) = (Arc::new(search.clone()), 0);
             while let Some(first) = self.with_view(|view| nodes::next_ino(view.conn, after))? {
                 after = first.saturating_add(INODES).min(MAX);
                 files.left = self.with_view(|view| nodes::with_past(view.conn, first - 1, after))?;
-                if !self.mark_files(search, files)? {
+                if !self.mark_files(&all, files)? {
                     return Ok(false);
                 }
             }
-            if !self.set_searched(search, &mut searched, to, files)? {
+            return self.set_searched(search, places, to, files);
+        }
+        let mut at = from;
+        while let Some((begin, end)) = next_span(&search.ages, at) {
+            let (found, last) = self.with_view(|view| {
+                let last = commit_log::last_of_next(view.conn, begin, COMMITS)?;
+                let last = last.map_or(end, |last| last.min(end));
+                Ok((fold::changed_nodes(view.conn, begin, last)?, last))
+            })?;
+            // Of each file only the versions of these commits: the next ones name it again.
+            let piece = Arc::new(Search { span: (begin, last), ..search.clone() });
+            files.left = found.into_iter().collect();
+            if !self.mark_files(&piece, files)? || !self.mark_replaced(&piece, files)? {
                 return Ok(false);
             }
-        } else {
-            let mut at = from;
-            while at < to {
-                let (found, last) = self.with_view(|view| {
-                    let last = commit_log::last_of_next(view.conn, at, COMMITS)?;
-                    let last = last.map_or(to, |last| last.min(to));
-                    Ok((fold::changed_nodes(view.conn, at, last)?, last))
-                })?;
-                // Of each file only the versions of these commits: the next ones name it again.
-                let piece = Arc::new(Search { span: (at, last), ..Search::clone(search) });
-                files.left = found.into_iter().collect();
-                if !self.mark_files(&piece, files)? || !self.mark_replaced(&piece, files)? {
-                    return Ok(false);
-                }
-                at = last;
-                if !self.set_searched(search, &mut searched, at, files)? {
-                    return Ok(false);
-                }
+            at = last;
+            if !self.set_searched(search, places, at, files)? {
+                return Ok(false);
             }
         }
         Ok(true)
@@ -221,17 +241,30 @@ impl SqliteFs {
         }
     }
 
-    /// Notes how far the log is searched; `searched` is the place that was noted before. Content that an open
-    /// view of the past reads is looked for again. Returns false if the limits or the place were changed
-    /// meanwhile.
-    fn set_searched(&self, search: &Search, searched: &mut u64, to: u64, files: &Files) -> Result<bool> {
-        let to = files.first_read.map_or(to, |first| to.min(first.saturating_sub(1)));
-        let (age, control, before) = (search.age, search.basis.control, std::mem::replace(searched, to));
+    /// Notes that the log is searched up to a commit, for the ages whose search has begun there. `places` are
+    /// the commits that were noted before. Content that an open view of the past reads is looked for again.
+    /// Returns false if the limits or the places were changed meanwhile.
+    fn set_searched(&self, search: &Search, places: &mut [u64], to: u64, files: &Files) -> Result<bool> {
+        let mut changes = Vec::new();
+        for (one, place) in search.ages.iter().zip(places) {
+            let reached = to.min(one.to);
+            if reached > one.from {
+                let first = files.first_read.get(&one.age);
+                let reached = first.map_or(reached, |first| reached.min(first.saturating_sub(1)));
+                changes.push((one.age, std::mem::replace(place, reached), reached));
+            }
+        }
+        let control = search.basis.control;
         self.step(move |conn, _| {
             // A stricter limit, or the end of a snapshot, has the log searched again from an earlier commit.
-            let is_same = head::get(conn)?.control == control && retention::searched(conn, age)? == before;
-            if is_same {
-                retention::set_searched(conn, age, to)?;
+            let mut is_same = head::get(conn)?.control == control;
+            for (age, before, _) in &changes {
+                is_same = is_same && retention::searched(conn, *age)? == *before;
+            }
+            for (age, before, reached) in changes {
+                if is_same && before != reached {
+                    retention::set_searched(conn, age, reached)?;
+                }
             }
             Ok(is_same)
         })
@@ -277,23 +310,22 @@ impl SqliteFs {
         Ok(true)
     }
 
-    /// Returns the searches that a collection would make once it has raised the first readable commit to
-    /// `oldest`; none if all content stays.
-    pub(super) fn content_searches(&self, now: Timestamp, oldest: u64) -> Result<Vec<Search>> {
+    /// Returns the search that a collection would make once it has raised the first readable commit to
+    /// `oldest`; `None` if all content stays.
+    pub(super) fn content_search(&self, now: Timestamp, oldest: u64) -> Result<Option<Search>> {
         // Without one, all content stays.
-        let Some(basis) = self.search_basis()? else { return Ok(Vec::new()) };
+        let Some(basis) = self.search_basis()? else { return Ok(None) };
         self.whole().with_view(|view| {
             let folded = head::get(view.conn)?.folded;
             // Content that only a state showed which is not kept any more is looked for again.
             let lost = retention::held(view.conn)?.difference(&basis.kept).next().copied();
-            let mut searches = Vec::new();
+            let mut ages = Vec::new();
             for age in basis.limits.ages() {
                 let (from, to) = to_search(view.conn, age, now)?;
                 let from = lost.map_or(from, |lost| from.min(lost).max(folded));
-                let span = (from, to.max(oldest).min(basis.head));
-                searches.push(Search { basis: basis.clone(), age, span, now });
+                ages.push(AgeSpan { age, from, to: to.max(oldest).min(basis.head) });
             }
-            Ok(searches)
+            Ok(Some(Search::new(basis.clone(), ages, now)))
         })
     }
 
@@ -344,6 +376,15 @@ pub(super) fn to_search(conn: &Connection, age: Duration, now: Timestamp) -> DbR
     Ok((from, last_of_age(age, head.seq, now, last_until)?))
 }
 
+/// Returns the next commits after commit `at` that are searched for some age: after the first, up to and
+/// including the last. Commits between them are of no age's search.
+fn next_span(ages: &[AgeSpan], at: u64) -> Option<(u64, u64)> {
+    let left = || ages.iter().filter(|one| one.from.max(at) < one.to);
+    let begin = left().map(|one| one.from.max(at)).min()?;
+    let end = left().filter(|one| one.from <= begin).map(|one| one.to).max()?;
+    Some((begin, end))
+}
+
 /// Marks the old content of a file. Returns false if the turn ended before.
 fn mark_file(
     conn: &Connection,
@@ -360,7 +401,7 @@ fn mark_file(
     let mut at = files.place.unwrap_or(from);
     // The content before, and the commit from which on it was shown.
     let mut before = nodes::content_at(conn, ino, at)?.map(|content| (content, content.content_seq));
-    let mut is_of_class = None;
+    let mut judged = None;
     loop {
         let versions = nodes::contents(conn, ino, (at, to), PIECE)?;
         let Some(last) = versions.last() else { return Ok(true) };
@@ -369,16 +410,18 @@ fn mark_file(
             let shown = before.filter(|(before, _)| before.is_named);
             let ended =
                 shown.filter(|(before, _)| before.content_seq != content.content_seq || !content.is_named);
-            if let Some((_, since)) = ended {
+            if let Some((_, since)) = ended
+                && search.ages_of(content.seq, Keep::For(Duration::ZERO)).next().is_some()
+            {
                 // Judged only now: most changes replace no content.
-                let is_known = match is_of_class {
+                let keep = match judged {
                     Some(known) => known,
-                    None => *is_of_class.insert(judge(conn, search, &newest)?),
+                    None => *judged.insert(judge(conn, search, &newest)?),
                 };
-                if !is_known {
+                if keep == Keep::WithLog {
                     return Ok(true);
                 }
-                mark_span(conn, search, read, Span { ino, since, till: content.seq }, files)?;
+                mark_span(conn, search, read, Span { ino, since, till: content.seq }, keep, files)?;
             }
             let since = match shown {
                 Some((_, since)) if ended.is_none() => since,
@@ -407,21 +450,29 @@ pub(super) fn would_mark(
     Ok(files.would_mark.unwrap_or_default())
 }
 
-/// Marks content unless something still shows it.
+/// Marks content that is kept for `keep`, unless it is newer or something still shows it.
 fn mark_span(
     conn: &Connection,
     search: &Search,
     read: &BTreeSet<u64>,
     span: Span,
+    keep: Keep,
     files: &mut Files,
 ) -> DbResult<()> {
+    // Less than the age for a file that was moved to a stricter class after the search for the time of that
+    // class.
+    if search.ages_of(span.till, keep).next().is_none() {
+        return Ok(());
+    }
     let states = span.since..span.till;
     if states.is_empty() || search.basis.kept.range(states.clone()).next().is_some() {
         return Ok(());
     }
     if read.range(states).next().is_some() {
-        let first = files.first_read.map_or(span.till, |first| first.min(span.till));
-        files.first_read = Some(first);
+        for age in search.ages_of(span.till, keep) {
+            let first = files.first_read.entry(age).or_insert(span.till);
+            *first = span.till.min(*first);
+        }
         return Ok(());
     }
     if let Some(would_mark) = &mut files.would_mark {
@@ -441,9 +492,8 @@ fn mark_span(
     Ok(())
 }
 
-/// Returns true if old content of a file is kept for the time of a search or less, by the names that it has
-/// or had last.
-fn judge(conn: &Connection, search: &Search, newest: &NodeRow) -> DbResult<bool> {
+/// Returns the time that old content of a file is kept, by the names that it has or had last.
+fn judge(conn: &Connection, search: &Search, newest: &NodeRow) -> DbResult<Keep> {
     let span = match nodes::last_unlink(conn, newest.ino)? {
         Some(end) => CommitSpan::at(end.saturating_sub(1)),
         None => CommitSpan::NOW,
@@ -451,9 +501,7 @@ fn judge(conn: &Connection, search: &Search, newest: &NodeRow) -> DbResult<bool>
     // One more than are judged. Each is compared with all classes while commits wait.
     let names = names_of_node::in_span(conn, newest.ino, span, &Within::everything(), MAX_JUDGED_NAMES + 1)?;
     let names: Vec<TreePath> = names.iter().map(|(dir, name)| TreePath::from_row(dir, name)).collect();
-    // Less than that of the search for a file that was moved to a stricter class after the search for the
-    // time of that class.
-    Ok(search.basis.limits.keep_of(&names) <= Keep::For(search.age))
+    Ok(search.basis.limits.keep_of(&names))
 }
 
 /// Removes the extents that only the states of a span show, with those of adjacent spans that are removed.

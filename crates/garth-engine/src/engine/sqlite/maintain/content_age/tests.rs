@@ -120,12 +120,39 @@ fn place_of_a_search_is_noted_by_one_collection() {
     let account = account();
     let basis = account.fs.search_basis().unwrap().unwrap();
     let now = account.now();
-    let search = Search { basis, age: Duration::ZERO, span: (0, 10), now };
-    let note =
-        |mut from: u64, to| account.fs.set_searched(&search, &mut from, to, &Files::default()).unwrap();
+    let search = Search::new(basis, vec![AgeSpan { age: Duration::ZERO, from: 0, to: 10 }], now);
+    let note = |from: u64, to| account.fs.set_searched(&search, &mut [from], to, &Files::default()).unwrap();
     assert!(note(0, 7));
     assert!(!note(5, 10), "a snapshot was dropped meanwhile, or another collection has gone on");
     assert!(note(7, 10));
+}
+
+#[test]
+fn log_is_searched_once_for_all_ages() {
+    let age = |seconds, from, to| AgeSpan { age: Duration::from_secs(seconds), from, to };
+    let ages = [age(0, 90, 100), age(60, 4, 8), age(90, 2, 6), age(99, 50, 50)];
+    assert_eq!(next_span(&ages, 0), Some((2, 6)));
+    assert_eq!(next_span(&ages, 5), Some((5, 8)));
+    assert_eq!(next_span(&ages, 8), Some((90, 100)), "commits that were searched are not read");
+    assert_eq!(next_span(&ages, 100), None);
+}
+
+#[test]
+fn each_age_keeps_the_place_of_its_search() {
+    let account = account();
+    account.retain(keeping_content(&[("/off/**", 0), ("/hour/**", 3600), ("/five/**", 5)]));
+    let places = || {
+        let place =
+            |age| retention::searched(&schema::database(account.folder.path()).connect().unwrap(), age);
+        [0, 5, 3600].map(|seconds| place(Duration::from_secs(seconds)).unwrap())
+    };
+    account.collect();
+    assert_eq!(places(), [10, 5, 0]);
+    account.clock.advance(Duration::from_secs(2));
+    account.commit([Op::write(at("/off/a"), "a10")]);
+    account.collect();
+    assert_eq!(places(), [11, 7, 0]);
+    assert!(!reads(&account, 10) && reads(&account, 11));
 }
 
 #[test]
@@ -133,9 +160,9 @@ fn search_goes_on_where_another_collection_ended() {
     let account = account();
     let basis = account.fs.search_basis().unwrap().unwrap();
     let (now, mut collected) = (account.now(), Collected::default());
-    let search = Arc::new(Search { basis, age: Duration::ZERO, span: (0, 10), now });
+    let search = Search::new(basis, vec![AgeSpan { age: Duration::ZERO, from: 0, to: 10 }], now);
     account.fs.step(|conn, _| retention::set_searched(conn, Duration::ZERO, 2)).unwrap();
-    assert!(!account.fs.search(&search, 0, &mut collected).unwrap());
+    assert!(!account.fs.search(&search, vec![0], &mut collected).unwrap());
     assert_eq!(collected.contents, 2, "what it has marked counts");
     account.fs.mark_contents(now, &mut collected).unwrap();
     assert_eq!(collected.contents, 10);
