@@ -194,7 +194,7 @@ mod tests {
         GRACE, SampleAccount, at, keeping_commits, renew_leases,
     };
     use crate::engine::sqlite::schema;
-    use crate::fs::OpenFile;
+    use crate::fs::{AccountStore as _, OpenFile};
     use crate::model::{Body, ByteRange, Idempotency, Moment, Seq, SetAttrs};
     use crate::sqlite::steps;
 

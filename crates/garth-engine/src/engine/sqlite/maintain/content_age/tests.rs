@@ -162,7 +162,7 @@ fn search_goes_on_where_another_collection_ended() {
     let (now, mut collected) = (account.now(), Collected::default());
     let search = Search::new(basis, vec![AgeSpan { age: Duration::ZERO, from: 0, to: 10 }], now);
     account.fs.step(|conn, _| retention::set_searched(conn, Duration::ZERO, 2)).unwrap();
-    assert!(!account.fs.search(&search, vec![0], &mut collected).unwrap());
+    assert!(!SqliteFs::search(&account.fs, &search, vec![0], &mut collected).unwrap());
     assert_eq!(collected.contents, 2, "what it has marked counts");
     account.fs.mark_contents(now, &mut collected).unwrap();
     assert_eq!(collected.contents, 10);
