@@ -5,6 +5,7 @@
 
 mod it {
     mod admin_calls;
+    mod admin_patterns;
     mod agents;
     mod answers;
     mod auth;

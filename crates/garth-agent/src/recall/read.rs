@@ -28,7 +28,8 @@ const UNDIVIDED: u64 = 1 << 10;
 const LAYER: u64 = 64 << 10;
 /// Bytes on each side of a hit whose lines can be its neighbours, 2 KiB.
 const BESIDE: u64 = 2 << 10;
-/// Bytes on each side of a hit that are kept for that, 4 KiB: mostly enough to find the secrets of neighbours.
+/// Bytes on each side of a hit that are kept for that, 4 KiB: mostly enough to find the secrets of
+/// neighbours.
 const KEPT: u64 = 4 << 10;
 /// Limits on the bytes of the best parts of a passage, the longest first: a paragraph, and two or three
 /// sentences. There are several where a passage is half as long again.

@@ -129,8 +129,8 @@ pub trait AccountStore: FileSystem {
     /// for good. Old content that an earlier limit has removed does not return.
     ///
     /// # Errors
-    /// `InvalidArgument` as [`Retention::check`], and for a new path class that is the path of a directory: it
-    /// matches none of the files in it; errors of the storage.
+    /// `InvalidArgument` as [`Retention::check`], and for a new path class that is the path of a directory:
+    /// it matches none of the files in it; errors of the storage.
     async fn set_retention(&self, retention: Retention) -> Result<RetentionState>;
 
     /// Sets the retention if it is still `before`, for a change of some of its limits.

@@ -31,8 +31,8 @@ fn rule(number: usize) -> Result<Rule, Error> {
     Ok(Rule::new(PathPattern::parse(pattern)?, Constraint::parse(constraint, terms)?))
 }
 
-/// Sets a rule if nothing violates it or `force` is set. Without a number, removes all rules. Returns false if
-/// the subject has no account that checks and sets rules.
+/// Sets a rule if nothing violates it or `force` is set. Without a number, removes all rules. Returns false
+/// if the subject has no account that checks and sets rules.
 pub(super) async fn play(
     store: &Store,
     model: &MemoryFs,

@@ -111,8 +111,8 @@ impl SampleAccount {
         self.fs.collect(Duration::ZERO).unwrap()
     }
 
-    /// Collects, lets the grace period pass, and checks the account. The next collection removes what this one
-    /// has marked.
+    /// Collects, lets the grace period pass, and checks the account. The next collection removes what this
+    /// one has marked.
     pub(super) fn collect_and_wait(&self) -> Collected {
         let collected = self.collect();
         self.clock.advance(GRACE);
