@@ -109,7 +109,7 @@ impl Name {
     /// Validates a name that was stored, and takes its text.
     ///
     /// # Errors
-    /// Those of [`Name::parse`].
+    /// Errors of [`Name::parse`].
     #[doc(hidden)]
     pub fn from_row(name: String) -> Result<Self> {
         check_name(&name)?;
@@ -258,7 +258,7 @@ impl TreePath {
     /// Parses the text of a path that an engine has stored, which may have up to [`MAX_STORED_PATH`] bytes.
     ///
     /// # Errors
-    /// Those of [`TreePath::parse`], apart from the limit.
+    /// Errors of [`TreePath::parse`], apart from the limit.
     #[doc(hidden)]
     pub fn parse_stored(path: &str) -> Result<Self> {
         if path == "/" {

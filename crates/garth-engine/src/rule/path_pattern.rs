@@ -63,7 +63,7 @@ impl PathPattern {
     /// that is stored, or that names a stored one to remove it.
     ///
     /// # Errors
-    /// Those of [`PathPattern::parse`], apart from control characters.
+    /// Errors of [`PathPattern::parse`], apart from control characters.
     #[doc(hidden)]
     pub fn parse_stored(text: &str) -> Result<Self> {
         let bad = |why: &str| invalid(text, why);

@@ -90,7 +90,7 @@ pub(super) fn expected(call: &Call<'_>, body: &Body) -> Expected {
 /// is read.
 ///
 /// # Errors
-/// Those of reading the first piece: the content may be damaged, or no longer be stored.
+/// Errors of reading the first piece: the content may be damaged, or no longer be stored.
 pub(super) async fn outgoing(
     call: &Call<'_>,
     method: &Method,

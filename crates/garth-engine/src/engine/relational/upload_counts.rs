@@ -47,7 +47,7 @@ impl UploadCounts {
     /// once or twice, never not at all.
     ///
     /// # Errors
-    /// Those of `room`. Nothing is changed.
+    /// Errors of `room`. Nothing is changed.
     pub(crate) fn fit(
         &self,
         owner: &str,

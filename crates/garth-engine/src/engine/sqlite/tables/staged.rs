@@ -184,14 +184,20 @@ fn give_up_pieces(
     Ok(true)
 }
 
-/// Returns the bytes that nothing but finished uploads keeps, apart from the uploads `without`.
+/// Limit on the pieces of uploads that are added up, so that a commit does not wait for all uploads.
+const COUNTED: usize = 4096;
+
+/// Returns the bytes that nothing but finished uploads keeps, apart from the uploads `without`; of at most
+/// [`COUNTED`] pieces.
 pub(crate) fn kept(conn: &Connection, without: &HashSet<u128>) -> DbResult<u64> {
     // A chunk without a count has one reference, which is that of the upload.
-    let sql = "SELECT staged.id, chunk.len FROM staged, json_each(staged.pieces) AS piece
-         JOIN chunk ON chunk.id = piece.value ->> 0
+    let sql = "SELECT piece.id, chunk.len
+         FROM (SELECT staged.id, value ->> 0 AS chunk FROM staged, json_each(staged.pieces)
+               WHERE staged.pieces IS NOT NULL LIMIT ?1) AS piece
+         JOIN chunk ON chunk.id = piece.chunk
          LEFT JOIN chunk_refs ON chunk_refs.chunk = chunk.id
-         WHERE staged.pieces IS NOT NULL AND chunk_refs.chunk IS NULL";
-    let rows: Vec<(Id, u64)> = all(conn, sql, [], |row| Ok((row.get(0)?, row.get(1)?)))?;
+         WHERE chunk_refs.chunk IS NULL";
+    let rows: Vec<(Id, u64)> = all(conn, sql, [COUNTED], |row| Ok((row.get(0)?, row.get(1)?)))?;
     let of_others = rows.iter().filter(|(id, _)| !without.contains(&u128::from_be_bytes(*id)));
     Ok(of_others.fold(0_u64, |sum, (_, len)| sum.saturating_add(*len)))
 }
