@@ -81,7 +81,9 @@ fn scene() -> Garth {
     garth.ok(&["snapshot", "create", "kept"]);
     garth.ok(&["overlay", "create", "draft", "--of", &dir]);
     garth.feed(&["write", &format!("/new-{BAD}"), "--overlay", "draft"], BAD);
-    garth.ok(&["rule", "set", &format!("{dir}/**"), "max-size", "--bytes", "10M"]);
+    // A pattern must be visible as it is.
+    let pattern = format!("{}/**", dir.replace(|c: char| !c.is_ascii_graphic(), "?"));
+    garth.ok(&["rule", "set", &pattern, "max-size", "--bytes", "10M"]);
     garth.ok(&["quota", "set", &dir, "--max-bytes", "10M"]);
     garth.ok(&["kv", "put", "/bad", &serde_json::json!(BAD).to_string()]);
     garth.ok(&["session", "create", "work", "--title", "d\u{202e}e"]);
