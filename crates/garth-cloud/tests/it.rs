@@ -8,6 +8,7 @@ mod it {
     mod commits;
     mod database;
     mod groups;
+    mod reads;
     mod schema;
     mod trips;
 }

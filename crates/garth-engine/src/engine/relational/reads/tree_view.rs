@@ -80,6 +80,10 @@ impl<R: TreeRows> TreeView<'_, R> {
         if let Some(node) = self.lookup(path)? {
             return Ok(node);
         }
+        if !self.rows.is_complete() {
+            // Nothing is known of the path yet. It mostly exists, and then the entries above are not needed.
+            return Err(Error::not_found(path).into());
+        }
         // An entry above the subtree in reach must not be reported as the reason.
         let top = self.reach.within.top_of(path).map_or(path.key(), TreePath::key).len();
         let above: Vec<_> = path.ancestors().skip(1).filter(|above| above.key().len() >= top).collect();
@@ -92,6 +96,8 @@ impl<R: TreeRows> TreeView<'_, R> {
         for above in above {
             let Some((dir, name)) = above.key().rsplit_once('/') else { continue };
             match self.name(dir, name)? {
+                // All entries above are fetched at once.
+                None if !self.rows.is_complete() => {}
                 None => break,
                 Some(row) if row.kind == Kind::Directory => {}
                 Some(_) if self.lookup(&above)?.is_some() => {
@@ -294,13 +300,24 @@ impl<R: TreeRows> TreeView<'_, R> {
         }
     }
 
+    /// Returns the path of a directory as [`Self::directory`] does. If that is not known yet, returns the path of
+    /// the address, so that the names there are fetched together with it.
+    fn directory_to_read(&self, at: &At) -> Read<R, Option<TreePath>> {
+        match (self.directory(at), at) {
+            (Err(_), At::Path(path)) if !self.rows.is_complete() => Ok(Some(path.clone())),
+            (found, _) => found,
+        }
+    }
+
     /// Returns a page of a directory.
     ///
     /// # Errors
     /// As `FileSystem::list`.
     pub fn list(&self, dir: &At, page: &Page) -> Read<R, Listing> {
         check_limit(page.limit)?;
-        let Some(dir) = self.directory(dir)? else { return Ok(Listing { items: Vec::new(), more: false }) };
+        let Some(dir) = self.directory_to_read(dir)? else {
+            return Ok(Listing { items: Vec::new(), more: false });
+        };
         let mut filling = Filling::new(page.limit);
         let after = page.after.as_ref().map_or("", Name::as_str);
         let left_out = self.left_out(&dir);
@@ -323,7 +340,9 @@ impl<R: TreeRows> TreeView<'_, R> {
     /// As `FileSystem::walk`.
     pub fn walk(&self, dir: &At, page: &WalkPage) -> Read<R, Walk> {
         check_limit(page.limit)?;
-        let Some(dir) = self.directory(dir)? else { return Ok(Walk { items: Vec::new(), more: false }) };
+        let Some(dir) = self.directory_to_read(dir)? else {
+            return Ok(Walk { items: Vec::new(), more: false });
+        };
         let key = dir.key();
         let (mut at, mut after) = (key, "");
         if let Some(path) = &page.after {

@@ -9,7 +9,7 @@ use crate::engine::relational::reads::tree_rows::{CommitSpan, MAX, Read, TreeRow
 use crate::engine::relational::reads::tree_view::{TreeView, check_limit};
 use crate::error::{Error, ErrorKind};
 use crate::model::{
-    At, CommitInfo, Filling, HistoryPage, Ino, Listing, Moment, Owner, Seq, Snapshot, SnapshotsPage,
+    At, CommitInfo, Filling, Head, HistoryPage, Ino, Listing, Moment, Owner, Seq, Snapshot, SnapshotsPage,
     Timestamp, Version, VersionId,
 };
 use crate::path::TreePath;
@@ -321,6 +321,18 @@ impl<R: TreeRows> TreeView<'_, R> {
     /// Returns true if a commit is of the owner of this view. The account owns all.
     pub(crate) fn is_own(&self, owner: &str) -> bool {
         self.reach.owner.as_ref().is_none_or(|own| own.key() == owner)
+    }
+
+    /// Returns the last commit of this view, with its time.
+    ///
+    /// # Errors
+    /// Errors of the database.
+    pub fn last_commit(&self) -> Read<R, Head> {
+        let (seq, time) = match self.as_of {
+            Some(seq) => (seq, self.rows.commit_time(seq)?),
+            None => self.rows.head().map(|row| (row.seq, row.time))?,
+        };
+        Ok(Head { seq: Seq(seq), time: Timestamp(time) })
     }
 
     /// Returns the last commit of this view.
