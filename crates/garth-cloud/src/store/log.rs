@@ -64,7 +64,7 @@ const FOLDED_AUTHORS: &str = "SELECT k.n, f.author, f.json FROM unnest($2::bigin
 /// Number of the owner whose hash is `$2`: 0 for the account itself, which has none.
 macro_rules! owner {
     () => {
-        "(SELECT 0::bigint AS id WHERE octet_length($2) = 0
+        "(SELECT 0::bigint AS id WHERE octet_length($2::bytea) = 0
             UNION ALL SELECT id FROM garth.owner WHERE account = $1 AND hash = $2)"
     };
 }
@@ -79,7 +79,7 @@ const SNAPSHOTS_OF: &str = concat!(
     "SELECT s.name, s.long, s.seq, l.time, NULL::bytea FROM ",
     owner!(),
     " o CROSS JOIN LATERAL (SELECT name, long, seq FROM garth.snapshot
-        WHERE account = $1 AND owner = o.id AND name >= substr($3, 1, 1024) AND coalesce(long, name) > $3
+        WHERE account = $1 AND owner = o.id AND name >= substr($3::bytea, 1, 1024) AND coalesce(long, name) > $3
             AND seq <= $4) s
     CROSS JOIN LATERAL (SELECT time FROM garth.log WHERE account = $1 AND seq = s.seq OFFSET 0) l
     ORDER BY coalesce(s.long, s.name) LIMIT $5"

@@ -14,7 +14,7 @@ use crate::rows::labels;
 /// Number of the owner whose hash is `$2`: 0 for the account itself, which has none.
 macro_rules! owner {
     () => {
-        "(SELECT 0::bigint AS id WHERE octet_length($2) = 0
+        "(SELECT 0::bigint AS id WHERE octet_length($2::bytea) = 0
             UNION ALL SELECT id FROM garth.owner WHERE account = $1 AND hash = $2) o"
     };
 }
