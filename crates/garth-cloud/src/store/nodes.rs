@@ -13,7 +13,7 @@ use super::memo::{Memo, Versions};
 use super::round::Round;
 use super::statements::{ATTRIBUTES, forks, version_at, version_columns};
 use crate::client::param;
-use crate::rows::columns::{column, newest_node, number, place};
+use crate::rows::columns::{column, newest_node, place};
 use crate::rows::parameters::ints;
 
 /// Versions of a node that are fetched at a time.
