@@ -141,11 +141,16 @@ impl Transaction<'_> {
 
 /// Returns the statements that begin a transaction, whose statements see one state. Settings are those of the
 /// transaction, not of the session: behind a pooler the next client would have them.
+///
+/// Every statement reads ranges of indexes in their order. As long as a table has no statistics, the database
+/// would rather collect and sort all rows of a range than stop at the limit, so it is not offered that.
 fn begin(account: i64) -> String {
     let limit = READ_TIME.as_millis();
     format!(
         "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SELECT set_config('garth.account', '{account}', true), \
          set_config('statement_timeout', '{limit}', true), \
-         set_config('idle_in_transaction_session_timeout', '30000', true)"
+         set_config('idle_in_transaction_session_timeout', '30000', true), \
+         set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true), \
+         set_config('jit', 'off', true)"
     )
 }
