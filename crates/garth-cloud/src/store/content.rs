@@ -15,7 +15,7 @@ use super::round::Round;
 use super::statements::name_at;
 use crate::client::param;
 use crate::rows::columns::{column, extent, int, number, place};
-use crate::rows::parameters::{ints, texts};
+use crate::rows::parameters::ints;
 
 /// Extents of the newest state that are fetched at a time.
 pub(super) const EXTENTS: usize = 10_000;
@@ -216,7 +216,7 @@ fn send_parts(round: &mut Round<'_>, keys: Vec<Part>) {
         ints(keys.iter().map(|key| key.2)),
         ints(keys.iter().map(|key| key.3)),
     ];
-    round.query(CONTENT, params, |fetched, rows| {
+    round.query(CONTENT, params, move |fetched, rows| {
         let mut found: HashMap<usize, Assembled> = HashMap::new();
         for row in rows {
             let at = place(row, 0)?;
@@ -296,7 +296,7 @@ fn send_gone(round: &mut Round<'_>, keys: Vec<(u64, u64)>) {
         ints(keys.iter().map(|key| key.1)),
         param(REMOVING, Type::INT8),
     ];
-    round.query(GONE, params, |fetched, rows| {
+    round.query(GONE, params, move |fetched, rows| {
         for row in rows {
             let Some(key) = keys.get(place(row, 0)?) else { continue };
             fetched.contents.gone.put(*key, column(row, 1)?);
@@ -314,9 +314,9 @@ mod tests {
         let data = b"0123456789";
         let sum = sum_of(data, false);
         let mut bytes = vec![0; 6];
-        fill(&mut bytes, 100, (98, 5, 2), Some((&sum, data))).unwrap();
+        fill(&mut bytes, 100, (98, 5, 2), Some((&sum[..], &data[..]))).unwrap();
         assert_eq!(bytes, b"456\0\0\0", "the first two bytes are before the range");
-        fill(&mut bytes, 100, (104, 10, 0), Some((&sum, data))).unwrap();
+        fill(&mut bytes, 100, (104, 10, 0), Some((&sum[..], &data[..]))).unwrap();
         assert_eq!(bytes, b"456\x0001");
     }
 
@@ -328,7 +328,7 @@ mod tests {
         for (extent, chunk) in [
             ((0, 4, 0), None),
             ((0, 4, 0), Some((&b"sum"[..], &data[..]))),
-            ((0, 4, 0), Some((&[][..], &data[..]))),
+            ((0, 4, 0), Some((&b""[..], &data[..]))),
             ((0, 4, 8), Some((&long[..], &data[..]))),
         ] {
             let error = fill(&mut bytes, 0, extent, chunk).unwrap_err();

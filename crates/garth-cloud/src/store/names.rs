@@ -233,7 +233,7 @@ fn send_names(round: &mut Round<'_>, keys: Vec<(String, String, u64)>) {
         texts(keys.iter().map(|key| key.1.clone())),
         ints(keys.iter().map(|key| key.2)),
     ];
-    round.query(NAMES, params, |fetched, rows| {
+    round.query(NAMES, params, move |fetched, rows| {
         let mut found = HashMap::new();
         for row in rows {
             let at = place(row, 0)?;
@@ -293,7 +293,7 @@ fn send_past_names_of(round: &mut Round<'_>, limit: usize, keys: Vec<PastNamesOf
         ints(keys.iter().map(|key| key.1.to)),
         param(int(limit as u64), Type::INT8),
     ];
-    round.query(PAST_NAMES_OF, params, |fetched, rows| {
+    round.query(PAST_NAMES_OF, params, move |fetched, rows| {
         let mut found: HashMap<usize, Vec<PastName>> = HashMap::new();
         for row in rows {
             let key = (column(row, 1)?, column(row, 2)?);

@@ -137,7 +137,7 @@ fn send_versions(round: &mut Round<'_>, keys: Vec<(u64, u64)>) {
         return;
     }
     let params = vec![ints(keys.iter().map(|key| key.0)), ints(keys.iter().map(|key| key.1))];
-    round.query(VERSIONS, params, |fetched, rows| {
+    round.query(VERSIONS, params, move |fetched, rows| {
         for row in rows {
             let Some(key) = keys.get(place(row, 0)?) else { continue };
             put_version(fetched, row, 1, *key)?;
@@ -153,7 +153,7 @@ fn send_runs(round: &mut Round<'_>, keys: Vec<(u64, u64)>) {
     }
     let params =
         vec![ints(keys.iter().map(|key| key.0)), ints(keys.iter().map(|key| key.1)), param(RUN, Type::INT8)];
-    round.query(RUNS, params, |fetched, rows| {
+    round.query(RUNS, params, move |fetched, rows| {
         // Commit up to which the next version is known to be shown, and the number of versions so far.
         let mut until: HashMap<usize, (u64, i64)> = HashMap::new();
         for row in rows {
@@ -186,7 +186,7 @@ fn send_next(round: &mut Round<'_>, keys: Vec<(u64, u64)>) {
         ints(keys.iter().map(|key| key.1)),
         ints(keys.iter().map(|key| key.1.max(1))),
     ];
-    round.query(NEXT, params, |fetched, rows| {
+    round.query(NEXT, params, move |fetched, rows| {
         for row in rows {
             let Some(key) = keys.get(place(row, 0)?) else { continue };
             let next = column::<Option<i64>>(row, 1)?.map(i64::cast_unsigned);
@@ -200,7 +200,7 @@ fn send_last_unlinks(round: &mut Round<'_>, keys: Vec<u64>) {
     if keys.is_empty() {
         return;
     }
-    round.query(LAST_UNLINKS, vec![ints(keys.iter().copied())], |fetched, rows| {
+    round.query(LAST_UNLINKS, vec![ints(keys.iter().copied())], move |fetched, rows| {
         for row in rows {
             let Some(ino) = keys.get(place(row, 0)?) else { continue };
             let seq = column::<Option<i64>>(row, 1)?.map(i64::cast_unsigned);
@@ -217,7 +217,7 @@ fn send_attributes(round: &mut Round<'_>, keys: Vec<(u64, u64)>) {
     let params =
         vec![ints(keys.iter().map(|key| key.0)), ints(keys.iter().map(|key| key.1)), param(MOST, Type::INT8)];
     // Those beyond the limit stay unknown, and are asked for again if they are needed.
-    round.query(ATTRIBUTES_OF, params, |fetched, rows| {
+    round.query(ATTRIBUTES_OF, params, move |fetched, rows| {
         for row in rows {
             let Some(key) = keys.get(place(row, 0)?) else { continue };
             fetched.nodes.attributes.put(*key, column(row, 1)?);

@@ -67,7 +67,9 @@ fn untimed(mut entry: Entry) -> Entry {
 fn shown<T: Debug>(answer: Result<T>) -> String {
     match answer {
         Ok(answer) => format!("{answer:?}"),
-        Err(error) => format!("{} about {:?}", error.kind().as_str(), error.path().map(ToString::to_string)),
+        Err(error) => {
+            format!("{} about {:?}", error.kind().as_str(), error.path().map(|path| path.as_str().to_owned()))
+        }
     }
 }
 
@@ -212,7 +214,7 @@ async fn large_content_is_read_in_parts() {
         let range = ByteRange { offset, length };
         let (entry, bytes) = fs.fetch(&At::Path(at("/a")), range).await.unwrap();
         assert_eq!(entry.size, 800_000);
-        let (from, to) = (offset as usize, (offset + length).min(800_000) as usize);
+        let [from, to] = [offset, (offset + length).min(800_000)].map(|at| usize::try_from(at).unwrap());
         assert_eq!(bytes, due.as_bytes()[from..to], "{range:?}");
     }
     let many = vec![(At::Path(at("/a")), ByteRange::ALL); 3];
