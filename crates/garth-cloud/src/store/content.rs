@@ -25,7 +25,8 @@ const REMOVING: i64 = i64::MIN;
 const MOST: u64 = 2 * MAX_READ as u64;
 
 /// Extents after commit `k.seq` that overlap `k.first..k.last` of file `e.ino`, as `x`. Live extents do not
-/// overlap each other, so the last one that begins at or before the range is the first that can reach into it.
+/// overlap each other, so the last one that begins at or before the range is the first that can reach into
+/// it.
 macro_rules! extents_at {
     () => {
         " CROSS JOIN LATERAL (
@@ -54,9 +55,9 @@ const CONTENT: &str = concat!(
     extents_at!(),
     chunks!()
 );
-/// Content of a file `e` whose size is not known yet, from byte `$3` up to byte `$4`, unless that is more than
-/// `$5` bytes. The inode, the size, and from when on the content
-/// is gone come with every row. `$6` is that time for content whose removal has begun.
+/// Content of a file `e` whose size is not known yet, from byte `$3` up to byte `$4`, unless that is more
+/// than `$5` bytes. The inode, the size, and from when on the content is gone come with every row. `$6` is
+/// that time for content whose removal has begun.
 macro_rules! content_of {
     ($file:expr) => {
         concat!(

@@ -28,8 +28,8 @@ const VERSIONS: &str = concat!(
     CROSS JOIN LATERAL (SELECT k.ino) e",
     version_at!()
 );
-/// Versions of nodes from one on back in time, each with its commit. A version of a directory that differs only
-/// in its times has a row of its own in `dir_time`, or, once it has ended, in `dir_time_past`.
+/// Versions of nodes from one on back in time, each with its commit. A version of a directory that differs
+/// only in its times has a row of its own in `dir_time`, or, once it has ended, in `dir_time_past`.
 const RUNS: &str = concat!(
     "SELECT k.n, k.i, ",
     version_columns!(),
@@ -59,7 +59,8 @@ const RUNS: &str = concat!(
     LEFT JOIN LATERAL (SELECT key FROM garth.owner WHERE account = $1 AND id = l.owner OFFSET 0) o ON true
     ORDER BY k.n, k.i"
 );
-/// Commits of the versions after those of commits `k.since`. `k.seq` is the same commit, or 1 for the empty tree.
+/// Commits of the versions after those of commits `k.since`. `k.seq` is the same commit, or 1 for the empty
+/// tree.
 const NEXT: &str = concat!(
     "SELECT k.n, coalesce(
         (SELECT p.till FROM (SELECT 1) one",

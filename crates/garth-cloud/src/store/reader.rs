@@ -24,8 +24,8 @@ const WHOLE: usize = 2;
 pub(super) type View<'a> = TreeView<'a, &'a FetchedRows>;
 
 impl PgStore {
-    /// Runs a read on rows of one state until it lacks none. `announce` notes rows that are known to be needed,
-    /// so that they are fetched in the first trip.
+    /// Runs a read on rows of one state until it lacks none. `announce` notes rows that are known to be
+    /// needed, so that they are fetched in the first trip.
     pub(super) async fn reading<T>(
         &self,
         announce: impl FnOnce(&FetchedRows) + Send,
@@ -87,8 +87,8 @@ impl PgStore {
         rows.is_complete().then_some(answer)
     }
 
-    /// Fails for a view of the past whose state has been removed, because a process that was stopped for a long
-    /// time has lost its leases.
+    /// Fails for a view of the past whose state has been removed, because a process that was stopped for a
+    /// long time has lost its leases.
     fn check_past(&self, rows: &FetchedRows) -> Result<()> {
         let (Some(past), Some(head)) = (self.as_of.as_deref(), rows.head_row()?) else { return Ok(()) };
         if past.seq < head.row.oldest && past.seq < head.reached {
