@@ -5,6 +5,7 @@
 //! - [`schema`]: the tables, and how they are created;
 //! - [`rows`]: rows that the planner reads, and row changes;
 //! - [`commit`]: groups of batches, each group in one transaction;
+//! - `reads`: rows that reads of a tree fetch, in rounds;
 //! - [`store`]: the tree of an account, as the interfaces use it.
 //!
 //! The engine is being built, and no command uses it yet. It commits writes and appends of new and existing
@@ -13,6 +14,7 @@
 
 pub mod client;
 pub mod commit;
+mod reads;
 pub mod rows;
 pub mod schema;
 pub mod store;

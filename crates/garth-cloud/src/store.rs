@@ -9,9 +9,6 @@
 //! Nothing is kept between calls, except judgements of the files of gates, which hold for good.
 //!
 //! - `reader`: transactions that fetch rows until a read is complete;
-//! - `fetched`: rows as reads ask for them; `memo`: rows by their keys; `round`: statements that are sent
-//!   together;
-//! - `names`, `nodes`, `content`, `log`, `spans`: the statements; `statements`: parts that they share;
 //! - `calls`, `open_file`, `account`, `view_base`: the interfaces;
 //! - `records`: commits that are found again by an id or key.
 //!
@@ -20,18 +17,9 @@
 
 mod account;
 mod calls;
-mod content;
-mod fetched;
-mod log;
-mod memo;
-mod names;
-mod nodes;
 mod open_file;
 mod reader;
 mod records;
-mod round;
-mod spans;
-mod statements;
 mod view_base;
 
 use std::fmt;

@@ -16,11 +16,11 @@ use garth_engine::model::{
 use garth_engine::path::TreePath;
 use garth_engine::{Error, ErrorKind, Result};
 
-use super::content::FileKey;
-use super::fetched::FetchedRows;
 use super::open_file::Handle;
+use super::reader::View;
 use super::{PgStore, unsupported};
 use crate::commit;
+use crate::reads::{FetchedRows, FileKey};
 
 /// Items that one call of `fetch_many` answers: with the attributes of each, some 64 MiB.
 const ITEMS: usize = 256;
@@ -38,7 +38,7 @@ impl PgStore {
         match at {
             At::Path(_) => {}
             At::Child(Ino::ROOT, name) => {
-                rows.names.at.want((String::new(), name.as_str().to_owned(), self.seq()));
+                rows.want_name("", name.as_str(), self.seq());
             }
             // A child is found by the path of its directory.
             At::Child(dir, _) => self.announce_names(rows, *dir),
@@ -73,7 +73,7 @@ impl PgStore {
         };
         let end = range.offset.saturating_add(range.length).min(MAX);
         if range.offset < end {
-            rows.contents.unsized_parts.want((file, self.seq(), range.offset, end));
+            rows.want_content(file, self.seq(), (range.offset, end));
         }
     }
 
@@ -138,7 +138,7 @@ impl FileSystem for PgStore {
     }
 
     async fn open(&self, at: &At) -> Result<Arc<dyn OpenFile>> {
-        let read = |view: &super::reader::View<'_>| {
+        let read = |view: &View<'_>| {
             let node = view.at(at)?;
             view.check_file(&node, at)?;
             Ok(node.ino)

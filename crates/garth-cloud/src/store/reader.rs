@@ -10,9 +10,8 @@ use garth_engine::engine::relational::reads::tree_view::TreeView;
 use garth_engine::{Error, ErrorKind, Result};
 
 use super::PgStore;
-use super::fetched::FetchedRows;
-use super::round::Round;
 use crate::client::{Pipe, PooledConnection};
+use crate::reads::{FetchedRows, Round};
 
 /// Time after which a read fails.
 const READ_TIME: Duration = Duration::from_secs(10);

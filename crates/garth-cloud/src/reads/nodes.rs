@@ -7,9 +7,8 @@ use garth_engine::engine::planner::NodeRow;
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
-use super::fetched::FetchedRows;
+use super::fetched::{FetchedRows, Nodes};
 use super::log::put_commit;
-use super::memo::{Memo, Versions};
 use super::round::Round;
 use super::statements::{ATTRIBUTES, forks, version_at, version_columns};
 use crate::client::param;
@@ -85,34 +84,13 @@ const ATTRIBUTES_OF: &str = "SELECT x.n, a.json FROM (
         WHERE account = $1 AND ino = x.ino AND seq = x.seq OFFSET 0) a ON true
     WHERE x.before < $4";
 
-/// Versions and attributes that were fetched.
-#[derive(Debug, Default)]
-pub(super) struct Nodes {
-    pub(super) versions: Versions,
-    /// Commit of the version after one, by inode and commit.
-    pub(super) next: Memo<(u64, u64), Option<u64>>,
-    pub(super) last_unlink: Memo<u64, Option<u64>>,
-    /// JSON by inode and commit.
-    pub(super) attributes: Memo<(u64, u64), Option<String>>,
-}
-
-impl Nodes {
-    /// Notes to fetch everything again.
-    pub(super) fn renew(&self) {
-        self.versions.renew();
-        self.next.renew();
-        self.last_unlink.renew();
-        self.attributes.renew();
-    }
-
-    /// Adds the statements that fetch what is wanted.
-    pub(super) fn send(&self, round: &mut Round<'_>) {
-        send_versions(round, self.versions.single.take_wanted());
-        send_runs(round, self.versions.runs.take_wanted());
-        send_next(round, self.next.take_wanted());
-        send_last_unlinks(round, self.last_unlink.take_wanted());
-        send_attributes(round, self.attributes.take_wanted());
-    }
+/// Adds the statements that fetch what is wanted.
+pub(super) fn send(nodes: &Nodes, round: &mut Round<'_>) {
+    send_versions(round, nodes.versions.single.take_wanted());
+    send_runs(round, nodes.versions.runs.take_wanted());
+    send_next(round, nodes.next.take_wanted());
+    send_last_unlinks(round, nodes.last_unlink.take_wanted());
+    send_attributes(round, nodes.attributes.take_wanted());
 }
 
 /// Reads the version of a node after a commit, whose columns begin at `at`, and keeps it.

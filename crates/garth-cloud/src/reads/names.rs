@@ -3,15 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use garth_engine::engine::planner::{Key, NameRow, NodeRow, Region};
-use garth_engine::engine::relational::reads::tree_rows::{CommitSpan, MAX, NameRange};
-use garth_engine::model::{Kind, Within};
+use garth_engine::engine::planner::{Key, Region};
+use garth_engine::engine::relational::reads::tree_rows::{MAX, NameRange};
+use garth_engine::model::Within;
 use garth_engine::{Error, Result};
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
-use super::fetched::FetchedRows;
-use super::memo::Memo;
+use super::fetched::{
+    FetchedRows, Names, NamesOf, PageName, PageNow, PageRange, PastName, PastNamesOf, Places,
+};
 use super::nodes::put_version;
 use super::round::Round;
 use super::statements::{forks, name_at, newest, version_at, version_columns};
@@ -118,19 +119,6 @@ const WALK_ENTRIES: &str = entries_now!("(e.dir, e.name) > ($2, $3) AND e.dir < 
 const LIST_AT: &str = page_at!("dir = $2 AND name > $3");
 const WALK_AT: &str = page_at!("(dir, name) > ($2, $3) AND dir < $6");
 
-/// Name of a page.
-#[derive(Clone, Debug)]
-pub(super) struct PageName {
-    pub(super) dir: String,
-    pub(super) name: String,
-    pub(super) ino: u64,
-    pub(super) kind: Kind,
-    pub(super) node: Option<NodeRow>,
-}
-
-/// Range of a page: directory and name after which it begins, and the end of the directories.
-pub(super) type PageRange = (String, String, Option<String>);
-
 /// Returns the range of a page as a key.
 pub(super) fn page_range(range: &NameRange<'_>) -> PageRange {
     // No text of the database has a NUL. A bound with one is behind a name, and before all that follow it.
@@ -141,34 +129,6 @@ pub(super) fn page_range(range: &NameRange<'_>) -> PageRange {
 /// Returns a bound of directories without NUL. No name has a character before U+0001, so nothing is between.
 fn bound(dir: &str) -> String {
     dir.replace('\0', "\u{1}")
-}
-
-/// Page of the newest state: its range, true if nodes are read, the time of expiry, and a limit.
-pub(super) type PageNow = (PageRange, bool, i64, usize);
-
-/// Part of the tree as directories: a directory and a name in it, empty for all names, and the end of the
-/// directories, exclusive.
-pub(super) type Places = Vec<(String, String, String)>;
-
-/// Names of a node: inode, commit, places, the directory and name after which they begin, and a limit.
-pub(super) type NamesOf = (u64, u64, Places, Key, usize);
-
-/// Past names of a node: inode, span of commits, and a limit.
-pub(super) type PastNamesOf = (u64, CommitSpan, usize);
-
-/// Past name: directory and name, and the commits that made and ended it.
-pub(super) type PastName = (Key, u64, u64);
-
-/// Names that were fetched.
-#[derive(Debug, Default)]
-pub(super) struct Names {
-    /// By directory, name and commit.
-    pub(super) at: Memo<(String, String, u64), Option<NameRow>>,
-    pub(super) of: Memo<NamesOf, Arc<Vec<Key>>>,
-    pub(super) past_of: Memo<PastNamesOf, Arc<Vec<PastName>>>,
-    pub(super) now: Memo<PageNow, Arc<Vec<PageName>>>,
-    /// By range and commit.
-    pub(super) past: Memo<(PageRange, u64), Arc<Vec<PageName>>>,
 }
 
 /// Returns the places of the subtrees in reach. Names of excluded entries may be among them.
@@ -187,40 +147,29 @@ pub(super) fn places(within: &Within) -> Places {
     places
 }
 
-impl Names {
-    /// Notes to fetch everything again.
-    pub(super) fn renew(&self) {
-        self.at.renew();
-        self.of.renew();
-        self.past_of.renew();
-        self.now.renew();
-        self.past.renew();
+/// Adds the statements that fetch what is wanted.
+pub(super) fn send(names: &Names, round: &mut Round<'_>) {
+    send_names(round, names.at.take_wanted());
+    // The limit is one of the statement.
+    let mut by_limit: BTreeMap<usize, Vec<NamesOf>> = BTreeMap::new();
+    for key in names.of.take_wanted() {
+        by_limit.entry(key.4).or_default().push(key);
     }
-
-    /// Adds the statements that fetch what is wanted.
-    pub(super) fn send(&self, round: &mut Round<'_>) {
-        send_names(round, self.at.take_wanted());
-        // The limit is one of the statement.
-        let mut by_limit: BTreeMap<usize, Vec<NamesOf>> = BTreeMap::new();
-        for key in self.of.take_wanted() {
-            by_limit.entry(key.4).or_default().push(key);
-        }
-        for (limit, keys) in by_limit {
-            send_names_of(round, limit, keys);
-        }
-        let mut by_limit: BTreeMap<usize, Vec<PastNamesOf>> = BTreeMap::new();
-        for key in self.past_of.take_wanted() {
-            by_limit.entry(key.2).or_default().push(key);
-        }
-        for (limit, keys) in by_limit {
-            send_past_names_of(round, limit, keys);
-        }
-        for key in self.now.take_wanted() {
-            send_page_now(round, key);
-        }
-        for key in self.past.take_wanted() {
-            send_page_at(round, key);
-        }
+    for (limit, keys) in by_limit {
+        send_names_of(round, limit, keys);
+    }
+    let mut by_limit: BTreeMap<usize, Vec<PastNamesOf>> = BTreeMap::new();
+    for key in names.past_of.take_wanted() {
+        by_limit.entry(key.2).or_default().push(key);
+    }
+    for (limit, keys) in by_limit {
+        send_past_names_of(round, limit, keys);
+    }
+    for key in names.now.take_wanted() {
+        send_page_now(round, key);
+    }
+    for key in names.past.take_wanted() {
+        send_page_at(round, key);
     }
 }
 

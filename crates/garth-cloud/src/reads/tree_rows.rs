@@ -3,8 +3,6 @@
 //! A row that was not fetched is noted, and answered as if it did not exist, so that one run of a read notes
 //! as many as possible. The run is dropped, and the read runs again once they were fetched.
 
-use std::cell::Cell;
-use std::hash::Hash;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -21,116 +19,39 @@ use garth_engine::path::TreePath;
 use garth_engine::rule::Registry;
 use garth_engine::{Error, Result};
 
-use super::content::{Contents, EXTENTS};
-use super::log::{self, Log, session_key};
-use super::memo::Memo;
-use super::names::{self, Names, PageName, page_range, places};
-use super::nodes::Nodes;
-use super::round::Round;
-use super::spans::{self, Spans};
+use super::content::EXTENTS;
+use super::fetched::{FetchedRows, PageName, SPANS};
+use super::log::{self, session_key};
+use super::names::{self, page_range, places};
 use crate::rows::columns::attributes;
-
-/// Rows of one snapshot of the database.
-#[derive(Debug)]
-pub(super) struct FetchedRows {
-    registry: Registry,
-    judgements: Arc<Judgements>,
-    /// True if the run of the read asked for a row that was not fetched.
-    has_missed: Cell<bool>,
-    pub(super) names: Names,
-    pub(super) nodes: Nodes,
-    pub(super) contents: Contents,
-    pub(super) log: Log,
-    pub(super) spans: Spans,
-}
-
-impl FetchedRows {
-    /// Returns an empty set for the state after commit `last`, [`MAX`] for the newest.
-    pub(super) fn new(registry: Registry, judgements: Arc<Judgements>, last: u64) -> Self {
-        Self {
-            registry,
-            judgements,
-            has_missed: Cell::new(false),
-            names: Names::default(),
-            nodes: Nodes::default(),
-            contents: Contents::default(),
-            log: Log::new(last),
-            spans: Spans::default(),
-        }
-    }
-
-    /// Begins another run of the read.
-    pub(super) fn begin(&self) {
-        self.has_missed.set(false);
-    }
-
-    /// Forgets all rows, and notes to fetch them again: they are of another snapshot than the next ones.
-    pub(super) fn renew(&self) {
-        self.names.renew();
-        self.nodes.renew();
-        self.contents.renew();
-        self.log.renew();
-        self.spans.renew();
-    }
-
-    /// Adds the statements that fetch the rows that were asked for. Rows of nodes come with those of names,
-    /// so they are sent first.
-    pub(super) fn send(&self, round: &mut Round<'_>) {
-        self.log.head.want(());
-        self.names.send(round);
-        self.nodes.send(round);
-        self.contents.send(round);
-        self.log.send(round);
-        self.spans.send(round);
-    }
-
-    /// Returns the head row and how far ended rows may be removed; `None` if it was not fetched.
-    ///
-    /// # Errors
-    /// `NotFound` if the account was deleted.
-    pub(super) fn head_row(&self) -> Result<Option<log::Head>> {
-        self.get(&self.log.head, ()).map(|head| head.ok_or_else(log::deleted)).transpose()
-    }
-
-    /// Returns a value, or notes its key.
-    fn get<K: Clone + Eq + Hash, V: Clone>(&self, memo: &Memo<K, V>, key: K) -> Option<V> {
-        let known = memo.known(&key);
-        if known.is_none() {
-            self.has_missed.set(true);
-            memo.want(key);
-        }
-        known
-    }
-
-    /// Passes rows of a node that are fetched in growing numbers to `each`, until it returns false. `fetched`
-    /// returns at most the first rows of a number, or notes them.
-    fn each_of<T>(
-        &self,
-        step: usize,
-        known: impl Fn(usize) -> Option<Arc<Vec<T>>>,
-        fetched: impl Fn(usize) -> Option<Arc<Vec<T>>>,
-        mut each: impl FnMut(&T) -> Result<bool>,
-    ) -> Result<()> {
-        let mut limit = step;
-        while let Some(next) = limit.checked_mul(GROWTH).filter(|next| known(*next).is_some()) {
-            limit = next;
-        }
-        let Some(rows) = fetched(limit) else { return Ok(()) };
-        for row in rows.iter() {
-            if !each(row)? {
-                return Ok(());
-            }
-        }
-        // There may be more of them than were asked for.
-        if rows.len() >= limit {
-            fetched(limit.saturating_mul(GROWTH));
-        }
-        Ok(())
-    }
-}
 
 /// Factor by which more rows are fetched when a read needs more.
 const GROWTH: usize = 16;
+
+/// Passes rows of a node that are fetched in growing numbers to `each`, until it returns false. `fetched`
+/// returns at most the first rows of a number, or notes them.
+fn each_of<T>(
+    step: usize,
+    known: impl Fn(usize) -> Option<Arc<Vec<T>>>,
+    fetched: impl Fn(usize) -> Option<Arc<Vec<T>>>,
+    mut each: impl FnMut(&T) -> Result<bool>,
+) -> Result<()> {
+    let mut limit = step;
+    while let Some(next) = limit.checked_mul(GROWTH).filter(|next| known(*next).is_some()) {
+        limit = next;
+    }
+    let Some(rows) = fetched(limit) else { return Ok(()) };
+    for row in rows.iter() {
+        if !each(row)? {
+            return Ok(());
+        }
+    }
+    // There may be more of them than were asked for.
+    if rows.len() >= limit {
+        fetched(limit.saturating_mul(GROWTH));
+    }
+    Ok(())
+}
 
 fn page_row(row: &PageName, last: &mut Rc<str>) -> PageRow {
     // The names of a directory come together, and share its key.
@@ -228,7 +149,7 @@ impl TreeRows for &FetchedRows {
         }
         let is_in = |(dir, name): &Key| within.contains(&TreePath::from_row(dir, name));
         let (mut live, mut wants) = (0, true);
-        self.each_of(
+        each_of(
             names::STEP,
             |limit| of.known(&key(limit)),
             |limit| self.get(of, key(limit)),
@@ -253,7 +174,7 @@ impl TreeRows for &FetchedRows {
         if left == 0 {
             return Ok(());
         }
-        self.each_of(
+        each_of(
             names::STEP,
             |limit| self.names.past_of.known(&past(limit)),
             |limit| self.get(&self.names.past_of, past(limit)),
@@ -339,8 +260,8 @@ impl TreeRows for &FetchedRows {
     ) -> Result<Option<u64>> {
         let (ends, key) = (&self.spans.ends, |limit: usize| (ino, seq.min(MAX), limit));
         let mut found = None;
-        self.each_of(
-            spans::STEP,
+        each_of(
+            SPANS,
             |limit| ends.known(&key(limit)),
             |limit| self.get(ends, key(limit)),
             |(dir, name, till)| {

@@ -10,7 +10,7 @@ use garth_engine::{Error, Result};
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
-use super::memo::Memo;
+use super::fetched::{Contents, FileKey, Part, UnsizedPart};
 use super::round::Round;
 use super::statements::name_at;
 use crate::client::param;
@@ -96,64 +96,26 @@ const GONE: &str =
     CROSS JOIN LATERAL (SELECT min(coalesce(marked, $4)) AS marked FROM garth.content_gone
         WHERE account = $1 AND ino = k.ino AND till > k.seq AND since <= k.seq) g";
 
-/// Part of a file: inode, commit, and the first and the last byte, exclusive.
-pub(super) type Part = (u64, u64, u64, u64);
-
-/// File whose size is not known yet.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) enum FileKey {
-    /// Directory and name.
-    Path(String, String),
-    /// Inode.
-    Node(u64),
-}
-
-/// Part of such a file: the file, a commit, and the first and the last byte, exclusive.
-pub(super) type UnsizedPart = (FileKey, u64, u64, u64);
-
-/// Content that was fetched.
-#[derive(Debug, Default)]
-pub(super) struct Contents {
-    pub(super) parts: Memo<Part, Result<Bytes>>,
-    pub(super) unsized_parts: Memo<UnsizedPart, ()>,
-    /// By inode and range.
-    pub(super) extents_now: Memo<(u64, u64, u64), Arc<Vec<ExtentRow>>>,
-    pub(super) extents_at: Memo<Part, Arc<Vec<ExtentRow>>>,
-    /// Earliest time from which on views do not read the content that a node had after a commit.
-    pub(super) gone: Memo<(u64, u64), Option<i64>>,
-}
-
-impl Contents {
-    /// Notes to fetch everything again.
-    pub(super) fn renew(&self) {
-        self.parts.renew();
-        self.unsized_parts.renew();
-        self.extents_now.renew();
-        self.extents_at.renew();
-        self.gone.renew();
+/// Adds the statements that fetch what is wanted.
+pub(super) fn send(contents: &Contents, round: &mut Round<'_>) {
+    let mut room = MOST;
+    let parts = contents.parts.take_wanted().into_iter().enumerate().take_while(|(at, (.., from, to))| {
+        let fits = *at == 0 || to - from <= room;
+        room = room.saturating_sub(to - from);
+        fits
+    });
+    // Those beyond the room are asked for again.
+    send_parts(round, parts.map(|(_, part)| part).collect());
+    for part in contents.unsized_parts.take_wanted() {
+        send_unsized(round, part);
     }
-
-    /// Adds the statements that fetch what is wanted.
-    pub(super) fn send(&self, round: &mut Round<'_>) {
-        let mut room = MOST;
-        let parts = self.parts.take_wanted().into_iter().enumerate().take_while(|(at, (.., from, to))| {
-            let fits = *at == 0 || to - from <= room;
-            room = room.saturating_sub(to - from);
-            fits
-        });
-        // Those beyond the room are asked for again.
-        send_parts(round, parts.map(|(_, part)| part).collect());
-        for part in self.unsized_parts.take_wanted() {
-            send_unsized(round, part);
-        }
-        for (ino, from, to) in self.extents_now.take_wanted() {
-            send_extents_now(round, (ino, from, to));
-        }
-        for part in self.extents_at.take_wanted() {
-            send_extents_at(round, part);
-        }
-        send_gone(round, self.gone.take_wanted());
+    for (ino, from, to) in contents.extents_now.take_wanted() {
+        send_extents_now(round, (ino, from, to));
     }
+    for part in contents.extents_at.take_wanted() {
+        send_extents_at(round, part);
+    }
+    send_gone(round, contents.gone.take_wanted());
 }
 
 /// Bytes of a part of a file that its extents fill.

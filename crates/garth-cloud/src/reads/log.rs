@@ -2,16 +2,14 @@
 
 use std::sync::Arc;
 
-use garth_engine::engine::planner::HeadRow;
 use garth_engine::model::{
     Author, CommitId, CommitInfo, Owner, Seq, SessionOf, Snapshot, SnapshotKey, Timestamp,
 };
-use garth_engine::{Error, ErrorKind, Result};
+use garth_engine::{Error, Result};
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
-use super::fetched::FetchedRows;
-use super::memo::Memo;
+use super::fetched::{FetchedRows, Head, Log, LogPage, LogRow, SnapshotsAfter};
 use super::round::Round;
 use crate::client::param;
 use crate::rows::columns::{column, head, int, number, place};
@@ -93,116 +91,46 @@ const SNAPSHOTS: &str = "SELECT s.name, s.long, s.seq, l.time, s.owner FROM (
     WHERE (s.owner, coalesce(s.long, s.name)) > ($2, $3)
     ORDER BY s.owner, coalesce(s.long, s.name) LIMIT $5";
 
-/// Head row.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Head {
-    pub(super) row: HeadRow,
-    /// Last commit up to which ended rows are removed, or may be by the removal in progress.
-    pub(super) reached: u64,
-}
-
-/// Commit with the first piece of its changes and the key of its owner.
-#[derive(Clone, Debug)]
-pub(super) struct LogRow {
-    pub(super) info: CommitInfo,
-    pub(super) changes: String,
-    pub(super) owner: String,
-}
-
-/// Page of the log: the commit before it, and the session as the log has it.
-pub(super) type LogPage = (u64, Option<Vec<u8>>);
-
-/// Page of snapshots: the key of the owner, if only those are read; owner and name after which it begins.
-pub(super) type SnapshotsAfter = (Option<String>, String, String);
-
-/// Rows of the log and snapshots that were fetched.
-#[derive(Debug)]
-pub(super) struct Log {
-    pub(super) head: Memo<(), Option<Head>>,
-    pub(super) commits: Memo<u64, Option<(CommitInfo, String)>>,
-    /// Last commit that is not later than a time.
-    pub(super) last_until: Memo<i64, Option<u64>>,
-    pub(super) pages: Memo<LogPage, Arc<Vec<LogRow>>>,
-    /// Further changes of a commit, from a change on or, with `true`, from the last piece before it on.
-    pub(super) pieces: Memo<(u64, u64, bool), Option<(u64, String)>>,
-    pub(super) folded_authors: Memo<u64, Result<Author>>,
-    /// By the key of the owner, and the name.
-    pub(super) snapshot: Memo<(String, String), Option<u64>>,
-    pub(super) snapshots: Memo<SnapshotsAfter, Arc<Vec<Snapshot>>>,
-    /// Last commit of the state that is read.
-    pub(super) last: u64,
-}
-
 /// Returns the session of a query as the log has it.
 pub(super) fn session_key(session: &SessionOf) -> Vec<u8> {
     labels::session(session)
 }
 
-impl Log {
-    /// Returns an empty set. `last` is the last commit of the state that is read.
-    pub(super) fn new(last: u64) -> Self {
-        Self {
-            head: Memo::default(),
-            commits: Memo::default(),
-            last_until: Memo::default(),
-            pages: Memo::default(),
-            pieces: Memo::default(),
-            folded_authors: Memo::default(),
-            snapshot: Memo::default(),
-            snapshots: Memo::default(),
-            last,
-        }
+/// Adds the statements that fetch what is wanted.
+pub(super) fn send(log: &Log, round: &mut Round<'_>) {
+    if !log.head.take_wanted().is_empty() {
+        round.query(HEAD, Vec::new(), move |fetched, rows| {
+            let head =
+                rows.first().map(|row| Ok::<_, Error>(Head { row: head(row)?, reached: number(row, 8)? }));
+            fetched.log.head.put((), head.transpose()?);
+            Ok(())
+        });
     }
-
-    /// Notes to fetch everything again.
-    pub(super) fn renew(&self) {
-        self.head.renew();
-        self.commits.renew();
-        self.last_until.renew();
-        self.pages.renew();
-        self.pieces.renew();
-        self.folded_authors.renew();
-        self.snapshot.renew();
-        self.snapshots.renew();
-    }
-
-    /// Adds the statements that fetch what is wanted.
-    pub(super) fn send(&self, round: &mut Round<'_>) {
-        if !self.head.take_wanted().is_empty() {
-            round.query(HEAD, Vec::new(), move |fetched, rows| {
-                let head = rows
-                    .first()
-                    .map(|row| Ok::<_, Error>(Head { row: head(row)?, reached: number(row, 8)? }));
-                fetched.log.head.put((), head.transpose()?);
+    send_commits(round, log.commits.take_wanted());
+    let last = int(log.last);
+    for time in log.last_until.take_wanted() {
+        round.query(
+            LAST_UNTIL,
+            [time, last].map(|value| param(value, Type::INT8)).into(),
+            move |fetched, rows| {
+                let seq = rows.first().map(|row| number(row, 0)).transpose()?;
+                fetched.log.last_until.put(time, seq);
                 Ok(())
-            });
-        }
-        send_commits(round, self.commits.take_wanted());
-        let last = int(self.last);
-        for time in self.last_until.take_wanted() {
-            round.query(
-                LAST_UNTIL,
-                [time, last].map(|value| param(value, Type::INT8)).into(),
-                move |fetched, rows| {
-                    let seq = rows.first().map(|row| number(row, 0)).transpose()?;
-                    fetched.log.last_until.put(time, seq);
-                    Ok(())
-                },
-            );
-        }
-        for page in self.pages.take_wanted() {
-            send_page(round, page, last);
-        }
-        for piece in self.pieces.take_wanted() {
-            send_piece(round, piece);
-        }
-        send_folded_authors(round, self.folded_authors.take_wanted());
-        for key in self.snapshot.take_wanted() {
-            send_snapshot(round, key);
-        }
-        for key in self.snapshots.take_wanted() {
-            send_snapshots(round, key, last);
-        }
+            },
+        );
+    }
+    for page in log.pages.take_wanted() {
+        send_page(round, page, last);
+    }
+    for piece in log.pieces.take_wanted() {
+        send_piece(round, piece);
+    }
+    send_folded_authors(round, log.folded_authors.take_wanted());
+    for key in log.snapshot.take_wanted() {
+        send_snapshot(round, key);
+    }
+    for key in log.snapshots.take_wanted() {
+        send_snapshots(round, key, last);
     }
 }
 
@@ -329,9 +257,4 @@ fn send_snapshots(round: &mut Round<'_>, key: SnapshotsAfter, last: i64) {
 pub(super) fn behind(snapshot: &Snapshot) -> (String, String) {
     let SnapshotKey { owner, name } = snapshot.key();
     (owner.as_ref().map_or_else(String::new, |owner| owner.key().to_owned()), name)
-}
-
-/// Returns the error of an account without a head row.
-pub(super) fn deleted() -> Error {
-    Error::new(ErrorKind::NotFound, "the account does not exist, or was deleted")
 }

@@ -40,13 +40,13 @@ macro_rules! version_at {
                     WHERE account = $1 AND v.kind = 1 AND ino = v.ino AND seq <= k.seq AND seq > v.seq
                 UNION ALL
                 SELECT p.since, p.time FROM (SELECT 1) one",
-            $crate::store::statements::forks!(),
+            $crate::reads::statements::forks!(),
             " CROSS JOIN LATERAL (SELECT since, time FROM garth.dir_time_past
                     WHERE account = $1 AND fork = f.fork AND ino = v.ino AND since <= k.seq AND till > k.seq
                     OFFSET 0) p
                 WHERE v.kind = 1 AND p.since > v.seq
                 LIMIT 1) t ON true",
-            $crate::store::statements::attributes!()
+            $crate::reads::statements::attributes!()
         )
     };
 }
@@ -60,7 +60,7 @@ macro_rules! newest {
                 WHERE account = $1 AND ino = e.ino ORDER BY seq DESC LIMIT 1) v ON true
             LEFT JOIN LATERAL (SELECT seq, time FROM garth.dir_time
                 WHERE account = $1 AND v.kind = 1 AND ino = v.ino OFFSET 0) t ON true",
-            $crate::store::statements::attributes!()
+            $crate::reads::statements::attributes!()
         )
     };
 }
