@@ -23,8 +23,8 @@ pub(super) const SPANS: usize = 128;
 pub(crate) struct FetchedRows {
     pub(super) registry: Registry,
     pub(super) judgements: Arc<Judgements>,
-    /// True if the run of the read asked for a row that was not fetched.
-    pub(super) has_missed: Cell<bool>,
+    /// How often the run of the read asked for a row that was not fetched.
+    pub(super) misses: Cell<usize>,
     pub(super) names: Names,
     pub(super) nodes: Nodes,
     pub(super) contents: Contents,
@@ -38,7 +38,7 @@ impl FetchedRows {
         Self {
             registry,
             judgements,
-            has_missed: Cell::new(false),
+            misses: Cell::new(0),
             names: Names::default(),
             nodes: Nodes::default(),
             contents: Contents::default(),
@@ -49,7 +49,7 @@ impl FetchedRows {
 
     /// Begins another run of the read.
     pub(crate) fn begin(&self) {
-        self.has_missed.set(false);
+        self.misses.set(0);
     }
 
     /// Forgets all rows, and notes to fetch them again: they are of another snapshot than the next ones.
@@ -83,7 +83,7 @@ impl FetchedRows {
     pub(super) fn get<K: Clone + Eq + Hash, V: Clone>(&self, memo: &Memo<K, V>, key: K) -> Option<V> {
         let known = memo.known(&key);
         if known.is_none() {
-            self.has_missed.set(true);
+            self.misses.set(self.misses.get() + 1);
             memo.want(key);
         }
         known

@@ -78,8 +78,8 @@ impl TreeRows for &FetchedRows {
         &self.judgements
     }
 
-    fn is_complete(&self) -> bool {
-        !self.has_missed.get()
+    fn misses(&self) -> usize {
+        self.misses.get()
     }
 
     fn head(&self) -> Result<HeadRow> {

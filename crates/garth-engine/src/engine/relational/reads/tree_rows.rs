@@ -158,9 +158,14 @@ pub trait TreeRows: Copy {
     /// Returns the judgements of the files of gates.
     fn judgements(&self) -> &Judgements;
 
+    /// Returns how often a row was asked for that has not been fetched.
+    fn misses(&self) -> usize {
+        0
+    }
+
     /// Returns false if a row was asked for that has not been fetched.
     fn is_complete(&self) -> bool {
-        true
+        self.misses() == 0
     }
 
     /// Charges the budget of the read for bytes that are about to be copied.

@@ -77,10 +77,11 @@ impl<R: TreeRows> TreeView<'_, R> {
 
     /// Returns the node at a path; fails with `NotDirectory` instead of `NotFound` if a file is in the way.
     pub(crate) fn find(&self, path: &TreePath) -> Read<R, NodeRow> {
+        let misses = self.rows.misses();
         if let Some(node) = self.lookup(path)? {
             return Ok(node);
         }
-        if !self.rows.is_complete() {
+        if self.rows.misses() > misses {
             // Nothing is known of the path yet. It mostly exists, and then the entries above are not needed.
             return Err(Error::not_found(path).into());
         }
