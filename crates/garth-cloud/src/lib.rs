@@ -6,11 +6,12 @@
 //! - [`rows`]: rows that the planner reads, and row changes;
 //! - [`commit`]: groups of batches, each group in one transaction.
 //!
-//! The engine is being built, and no command uses it yet. It commits writes and appends of new and existing
-//! files, and directories; anything else fails with `Unsupported`. Why its statements are as they are:
-//! `docs/decisions/postgres-statements.md`.
+//! The engine is being built, and no command uses it yet. It commits every operation, but not tags and
+//! metadata, commits through gates, and directories whose path has more than 1,024 bytes: these fail with
+//! `Unsupported`. Why its statements are as they are: `docs/decisions/postgres-statements.md`.
 
 pub mod client;
 pub mod commit;
+mod control;
 pub mod rows;
 pub mod schema;

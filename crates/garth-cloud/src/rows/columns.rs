@@ -12,7 +12,7 @@ pub(super) fn int(number: u64) -> i64 {
 }
 
 /// Reads a column.
-pub(super) fn column<'a, T: FromSql<'a>>(row: &'a Row, at: usize) -> Result<T> {
+pub(crate) fn column<'a, T: FromSql<'a>>(row: &'a Row, at: usize) -> Result<T> {
     row.try_get(at).map_err(|e| Error::damaged("a column of a table has another type").with_source(e))
 }
 

@@ -110,7 +110,7 @@ CREATE INDEX log_time ON garth.log (account, time);
 CREATE INDEX log_session ON garth.log (account, session, seq) WHERE session IS NOT NULL;
 CREATE TABLE garth.log_more (account bigint, seq bigint, first bigint, changes text NOT NULL, PRIMARY KEY (account, seq, first));
 CREATE TABLE garth.idempotency (account bigint, owner bigint, key bytea, hash bytea NOT NULL,
-  keep_until bigint NOT NULL, seq bigint NOT NULL, note text NOT NULL, PRIMARY KEY (account, owner, key));
+  keep_until bigint NOT NULL, seq bigint NOT NULL, note bytea NOT NULL, PRIMARY KEY (account, owner, key));
 CREATE INDEX idempotency_end ON garth.idempotency (account, keep_until);
 CREATE INDEX idempotency_seq ON garth.idempotency (account, seq);
 CREATE TABLE garth.snapshot (account bigint, owner bigint, name bytea, long bytea, seq bigint NOT NULL, PRIMARY KEY (account, owner, name));

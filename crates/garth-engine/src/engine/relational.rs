@@ -11,6 +11,8 @@
 //!   have leases;
 //! - `upload_counts`: uploads in progress of each owner;
 //! - `answer_column`, `changes_column`: outcomes and changes of a commit as JSON, for its row in the log;
+//! - `control_rows`: the rules in force, from their rows;
+//! - `room`: batches that an account without room refuses;
 //! - `interval`: where a span of commits is stored, so that a state of the past finds its rows.
 //!
 //! The module is public, and hidden from the documentation, for databases that live in other crates. It is
@@ -19,9 +21,11 @@
 pub mod answer_column;
 pub mod changes_column;
 pub mod confinement;
+pub mod control_rows;
 pub mod gate_judgements;
 pub mod gates;
 pub mod interval;
 pub mod open_nodes;
 pub mod open_pasts;
+pub mod room;
 pub mod upload_counts;
