@@ -5,9 +5,13 @@
 #![allow(clippy::unwrap_used)]
 
 mod it {
+    mod both;
     mod commits;
     mod database;
     mod groups;
+    mod lost_commits;
+    mod operations;
+    mod random_operations;
     mod schema;
     mod trips;
 }
