@@ -18,6 +18,8 @@ use crate::rows::{BatchTexts, PgRows, Writes};
 
 /// Most round trips while the account is locked, `COMMIT` included.
 const MAX_TRIPS: usize = 16;
+/// Rounds of planning in a transaction: before `COMMIT`, one trip may be for the lengths of moved paths.
+const MAX_ROUNDS: usize = MAX_TRIPS - 2;
 /// Round trips after which a transaction plans no more batches: the next one has all of its trips for them.
 const LAST_START: usize = MAX_TRIPS / 2;
 /// Most connections that a commit loses before it fails.
@@ -256,9 +258,9 @@ async fn write<'c>(
         };
         rows.announce(left);
         let batches: Vec<&Batch> = left.iter().map(|request| request.batch).collect();
-        let planned = plan_group(rows, &batches, MAX_TRIPS - 1 - rows.trips()).await?;
+        let planned = plan_group(rows, &batches, MAX_ROUNDS - rows.trips()).await?;
         // Too many rounds for the rest of this transaction are not too many for one of its own.
-        let is_cut_short = rows.trips() >= MAX_TRIPS - 1
+        let is_cut_short = rows.trips() >= MAX_ROUNDS
             && planned.iter().all(|planned| matches!(planned, Err(error) if error.is(ErrorKind::TooLarge)));
         if is_cut_short && !is_first {
             break;

@@ -31,7 +31,7 @@ pub(super) fn snapshot(name: &str) -> (Vec<u8>, Option<Vec<u8>>) {
     if name.len() <= MAX_ORDERED {
         return (name.to_vec(), None);
     }
-    ([&name[..MAX_ORDERED], &hash(name)].concat(), Some(name.to_vec()))
+    ([&name[..MAX_ORDERED], &hash(name)[..]].concat(), Some(name.to_vec()))
 }
 
 /// Returns the session of an author as the log has it; `None` for an author without one.
