@@ -5,11 +5,11 @@
 //! - `writes`, with `name_writes`, `record_writes` and `subtrees`: row changes of a group;
 //! - `columns`, `labels`, `parameters`, `spans`: values of columns and parameters.
 
-mod columns;
+pub(crate) mod columns;
 mod fetch;
-mod labels;
+pub(crate) mod labels;
 mod name_writes;
-mod parameters;
+pub(crate) mod parameters;
 mod past;
 mod present;
 mod record_writes;
@@ -20,7 +20,5 @@ mod subtrees;
 mod wanted;
 mod writes;
 
-pub(crate) use columns::column;
 pub use fetch::PgRows;
-pub use labels::session;
 pub use writes::{BatchTexts, NewPassage, Writes};

@@ -15,33 +15,33 @@ fn hash(bytes: &[u8]) -> Vec<u8> {
 }
 
 /// Returns the hash of the key of an owner; empty for the account itself, whose number is 0.
-pub(super) fn owner(key: &str) -> Vec<u8> {
+pub(crate) fn owner(key: &str) -> Vec<u8> {
     if key.is_empty() { Vec::new() } else { hash(key.as_bytes()) }
 }
 
 /// Returns an idempotency key as its column has it: the hash, because keys are never listed.
-pub(super) fn idempotency(key: &str) -> Vec<u8> {
+pub(crate) fn idempotency(key: &str) -> Vec<u8> {
     hash(key.as_bytes())
 }
 
 /// Returns the name of a snapshot as the key of its table has it, and the complete name if it is not that.
 /// Shortened names are in nearly the order of the complete ones.
-pub(super) fn snapshot(name: &str) -> (Vec<u8>, Option<Vec<u8>>) {
+pub(crate) fn snapshot(name: &str) -> (Vec<u8>, Option<Vec<u8>>) {
     let name = name.as_bytes();
     if name.len() <= MAX_ORDERED {
         return (name.to_vec(), None);
     }
-    ([&name[..MAX_ORDERED], &hash(name)[..]].concat(), Some(name.to_vec()))
+    ([&name[..MAX_ORDERED], &hash(name)].concat(), Some(name.to_vec()))
 }
 
 /// Returns the session of an author as the log has it; `None` for an author without one.
-pub(super) fn session_of(author: &Author) -> Option<Vec<u8>> {
+pub(crate) fn session_of(author: &Author) -> Option<Vec<u8>> {
     let (user, agent, session) = (author.keeper()?, author.agent.clone()?, author.session.clone()?);
     Some(self::session(&SessionOf { user: user.to_owned(), agent, session }))
 }
 
 /// Returns a session as the log has it: a hash, in which each label has its length before it.
-pub fn session(of: &SessionOf) -> Vec<u8> {
+pub(crate) fn session(of: &SessionOf) -> Vec<u8> {
     let mut bytes = Vec::new();
     for label in [&of.user, &of.agent, &of.session] {
         bytes.extend_from_slice(&(label.len() as u64).to_be_bytes());
@@ -51,7 +51,7 @@ pub fn session(of: &SessionOf) -> Vec<u8> {
 }
 
 /// Returns an id of 16 bytes as the text of a `uuid`.
-pub(super) fn uuid(id: u128) -> String {
+pub(crate) fn uuid(id: u128) -> String {
     format!("{id:032x}")
 }
 
