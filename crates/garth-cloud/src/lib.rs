@@ -4,7 +4,8 @@
 //! - [`client`]: connections, statements that are sent together, and errors;
 //! - [`schema`]: the tables, and how they are created;
 //! - [`rows`]: rows that the planner reads, and row changes;
-//! - [`commit`]: groups of batches, each group in one transaction.
+//! - [`commit`]: groups of batches, each group in one transaction;
+//! - [`store`]: the tree of an account, as the interfaces use it.
 //!
 //! The engine is being built, and no command uses it yet. It commits every operation, but not tags and
 //! metadata, commits through gates, and directories whose path has more than 1,024 bytes: these fail with
@@ -15,3 +16,4 @@ pub mod commit;
 mod control;
 pub mod rows;
 pub mod schema;
+pub mod store;

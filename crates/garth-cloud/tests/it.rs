@@ -12,6 +12,7 @@ mod it {
     mod lost_commits;
     mod operations;
     mod random_operations;
+    mod reads;
     mod schema;
     mod trips;
 }

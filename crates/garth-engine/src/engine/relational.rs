@@ -9,6 +9,7 @@
 //!   files decide;
 //! - `open_nodes`, `open_pasts`: nodes and states of the past that this process holds open, and which of them
 //!   have leases;
+//! - `reads`: reads of the tree, over the rows that a database has fetched;
 //! - `upload_counts`: uploads in progress of each owner;
 //! - `answer_column`, `changes_column`: outcomes and changes of a commit as JSON, for its row in the log;
 //! - `control_rows`: the rules in force, from their rows;
@@ -27,5 +28,6 @@ pub mod gates;
 pub mod interval;
 pub mod open_nodes;
 pub mod open_pasts;
+pub mod reads;
 pub mod room;
 pub mod upload_counts;

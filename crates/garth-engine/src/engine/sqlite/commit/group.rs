@@ -11,6 +11,7 @@ use crate::engine::planner::{ChangedNodes, HeadRow, Planned, plan};
 use crate::engine::planner::{Fetched, Rows, fetched};
 use crate::engine::relational::confinement::Reach;
 use crate::engine::relational::open_nodes::OpenNodes;
+use crate::engine::relational::reads::gate_files::GateFiles;
 use crate::engine::sqlite::chunk_store::Packs;
 use crate::engine::sqlite::commit::narrow::{mask, narrowed};
 use crate::engine::sqlite::commit::{stored, write_delta, write_subtrees};
@@ -18,12 +19,12 @@ use crate::engine::sqlite::control::ControlCache;
 use crate::engine::sqlite::control::check_version;
 use crate::engine::sqlite::fulltext::background::Chores;
 use crate::engine::sqlite::fulltext::changed_files::{self, Edits};
-use crate::engine::sqlite::gates::GateFiles;
 use crate::engine::sqlite::planner_rows::PlannerRows;
 use crate::engine::sqlite::planner_rows::row_cache::RowCache;
 use crate::engine::sqlite::projections;
 use crate::engine::sqlite::schema;
 use crate::engine::sqlite::tables::{head, judged_prefixes, quotas};
+use crate::engine::sqlite::tree_rows::SqliteRows;
 use crate::error::{ErrorKind, Result};
 use crate::model::{Batch, Body, Commit, Op, Timestamp};
 use crate::rule::Registry;
@@ -223,7 +224,8 @@ impl GroupContext<'_> {
                 false => {
                     // Members of this group may be rolled back.
                     let (control, settled) = (self.control, begin.seq);
-                    let files = GateFiles { conn, packs: state.packs, control, settled, patience: None };
+                    let rows = SqliteRows { conn, packs: state.packs, control, patience: None };
+                    let files = GateFiles { rows, settled };
                     let quotas = state.row_cache.quotas(|| quotas::all_of(conn))?;
                     of_gates = narrowed(&files, reach, &quotas, batch)?;
                     &of_gates

@@ -9,9 +9,10 @@ use rusqlite::Connection;
 use crate::engine::planner::NodeRow;
 use crate::engine::relational::confinement::Reach;
 use crate::engine::relational::gates::Gates;
-use crate::engine::sqlite::gates::GateFiles;
+use crate::engine::relational::reads::gate_files::GateFiles;
 use crate::engine::sqlite::tables::names_of_node::{self, CommitSpan};
 use crate::engine::sqlite::tables::{MAX, live_names, nodes};
+use crate::engine::sqlite::tree_rows::SqliteRows;
 use crate::model::{Access, At, Batch, Commit, Ino, Op, Precondition, Seq, VersionId, Within};
 use crate::path::TreePath;
 use crate::rule::quota::Quotas;
@@ -23,7 +24,7 @@ const MAX_NAMES: usize = 1000;
 
 /// Returns a batch of a handle with gates, without the entries that they hide from it.
 pub(crate) fn narrowed(
-    files: &GateFiles<'_>,
+    files: &GateFiles<SqliteRows<'_>>,
     reach: &Reach,
     quotas: &Quotas,
     batch: &Batch,
@@ -82,7 +83,7 @@ pub(crate) fn mask(conn: &Connection, gates: &Gates, commit: &mut Commit) -> DbR
 }
 
 struct Narrowing<'a> {
-    files: &'a GateFiles<'a>,
+    files: &'a GateFiles<SqliteRows<'a>>,
     /// Gated directories, and those above them.
     places: Within,
     gates: &'a Gates,
@@ -130,7 +131,7 @@ impl Narrowing<'_> {
 
     fn paths_of(&self, ino: Ino, seq: u64) -> DbResult<Vec<TreePath>> {
         let span = if seq < MAX { CommitSpan::at(seq) } else { CommitSpan::NOW };
-        let names = names_of_node::in_span(self.files.conn, ino.0, span, &self.places, MAX_NAMES + 1)?;
+        let names = names_of_node::in_span(self.files.rows.conn, ino.0, span, &self.places, MAX_NAMES + 1)?;
         Ok(names.into_iter().map(|(dir, name)| TreePath::from_row(&dir, &name)).collect())
     }
 
@@ -139,8 +140,8 @@ impl Narrowing<'_> {
         for path in self.paths(at, MAX)? {
             let is_gated = self.gates.directories().any(|dir| *dir == path);
             let Some((dir, name)) = path.key().rsplit_once('/').filter(|_| is_gated) else { continue };
-            let Some(row) = live_names::get(self.files.conn, dir, name)? else { continue };
-            if let Some(node) = nodes::version(self.files.conn, row.ino, MAX)? {
+            let Some(row) = live_names::get(self.files.rows.conn, dir, name)? else { continue };
+            if let Some(node) = nodes::version(self.files.rows.conn, row.ino, MAX)? {
                 unmask(that, row.since, &node);
             }
         }
