@@ -1,18 +1,19 @@
 //! Commits a group of batches: in one transaction, and in the round trips of one batch, unless batches depend
 //! on rows that only the writes of those before them make.
 
-use std::ops::Deref;
 use std::sync::Arc;
 
 use garth_engine::engine::planner::{HeadRow, Planned, plan_group};
 use garth_engine::engine::relational::confinement::Reach;
+use garth_engine::engine::relational::gate_judgements::Judgements;
+use garth_engine::engine::relational::narrow::mask;
 use garth_engine::engine::relational::open_nodes::OpenNodes;
-use garth_engine::model::{Batch, Commit};
+use garth_engine::model::{Batch, Commit, VersionId};
 use garth_engine::rule::Registry;
 use garth_engine::{Error, ErrorKind, Result};
 use tokio_postgres::types::Type;
 
-use crate::client::{Connection, Pipe, param};
+use crate::client::{Connection, Pipe, Pool, param};
 use crate::control::ControlCache;
 use crate::rows::{BatchTexts, PgRows, Writes};
 
@@ -40,6 +41,8 @@ pub struct Committer {
     pub(crate) control: ControlCache,
     /// Nodes that this process holds open.
     pub(crate) open: Arc<OpenNodes>,
+    /// Judgements of the files of gates.
+    pub(crate) judgements: Arc<Judgements>,
 }
 
 /// Function that may add passages to the row changes of a group.
@@ -87,58 +90,44 @@ pub async fn commit_indexed(
     index: &(dyn Fn(&mut Writes) + Sync),
 ) -> Result<Vec<Result<Commit>>> {
     // Nothing is held open through it, so it takes no leases.
-    let committer = Committer::new(account, Registry::empty(), Arc::new(OpenNodes::new([0; 16])));
+    let open = Arc::new(OpenNodes::new([0; 16]));
+    let committer = Committer::new(account, Registry::empty(), open, Arc::default());
     let reach = Reach::everything();
     let requests: Vec<Request<'_>> = batches.iter().map(|batch| Request { batch, reach: &reach }).collect();
-    let no_other = || std::future::ready(Err::<&Connection, Error>(unanswered()));
-    committer.run(conn, &requests, no_other, index).await
+    let mut results = Vec::with_capacity(batches.len());
+    while let Some(left) = requests.get(results.len()..).filter(|left| !left.is_empty()) {
+        match committer.transaction(conn, left, index).await {
+            Ok(done) => results.extend(done),
+            Err(Failure::RolledBack(error) | Failure::Unanswered(_, error)) => {
+                return ended(results, batches.len(), error);
+            }
+        }
+    }
+    Ok(results)
 }
 
 impl Committer {
-    /// Returns the commits of an account. `open` are the nodes that this process holds open.
-    pub fn new(account: i64, registry: Registry, open: Arc<OpenNodes>) -> Self {
-        Self { account, control: ControlCache::new(registry), open }
+    /// Returns the commits of an account. `open` are the nodes that this process holds open, `judgements` those
+    /// of the files of gates.
+    pub fn new(account: i64, registry: Registry, open: Arc<OpenNodes>, judgements: Arc<Judgements>) -> Self {
+        Self { account, control: ControlCache::new(registry), open, judgements }
     }
 
     /// Commits batches in their order. A batch that cannot be committed gets its own error and writes nothing;
     /// those after it are committed without it. Mostly all of them are one transaction. Batches whose planning
     /// would hold the lock for too long are committed in the next one.
     ///
-    /// If the connection is lost, `reconnect` is called for another one, over which the database is asked
-    /// whether the transaction was committed. If it was not, it is tried again.
+    /// If a connection is lost, the database is asked over another one whether the transaction was committed.
+    /// If it was not, it is tried again.
     ///
     /// # Errors
     /// Errors of the database: then nothing is committed. If a part was committed before, the others have the
-    /// error. `Unavailable` if the connection is lost and the database cannot be asked: then batches may be
-    /// committed, and their ids tell.
-    pub async fn commit<C, F>(
-        &self,
-        conn: &Connection,
-        requests: &[Request<'_>],
-        reconnect: impl Fn() -> F,
-    ) -> Result<Vec<Result<Commit>>>
-    where
-        C: Deref<Target = Connection>,
-        F: Future<Output = Result<C>>,
-    {
-        self.run(conn, requests, reconnect, &|_| {}).await
-    }
-
-    async fn run<C, F>(
-        &self,
-        conn: &Connection,
-        requests: &[Request<'_>],
-        reconnect: impl Fn() -> F,
-        index: Index<'_>,
-    ) -> Result<Vec<Result<Commit>>>
-    where
-        C: Deref<Target = Connection>,
-        F: Future<Output = Result<C>>,
-    {
-        let (mut results, mut other, mut lost) = (Vec::with_capacity(requests.len()), None::<C>, 0);
+    /// error. `Unavailable` if the database cannot be asked: then batches may be committed, and their ids tell.
+    pub async fn commit(&self, pool: &Arc<Pool>, requests: &[Request<'_>]) -> Result<Vec<Result<Commit>>> {
+        let (mut results, mut conn, mut lost) =
+            (Vec::with_capacity(requests.len()), pool.connection().await?, 0);
         while let Some(left) = requests.get(results.len()..).filter(|left| !left.is_empty()) {
-            let conn = other.as_deref().unwrap_or(conn);
-            let (attempt, error) = match self.transaction(conn, left, index).await {
+            let (attempt, error) = match self.transaction(&conn, left, &|_| {}).await {
                 Ok(done) => {
                     results.extend(done);
                     continue;
@@ -148,22 +137,27 @@ impl Committer {
             };
             lost += 1;
             if !error.is(ErrorKind::Unavailable) || (lost > MAX_LOST && attempt.is_none()) {
+                let error = conn.settle::<()>(Err(error)).await.err().unwrap_or_else(unanswered);
                 return ended(results, requests.len(), error);
             }
-            let fresh = match reconnect().await {
+            // First, so that it does not count against the limit of the pool.
+            drop(conn);
+            conn = match pool.connection().await {
                 Ok(fresh) => fresh,
+                Err(none) if attempt.is_some() => {
+                    return ended(results, requests.len(), unanswered().with_source(none));
+                }
                 Err(_) => return ended(results, requests.len(), error),
             };
-            if let Some(attempt) = attempt {
-                match self.is_committed(&fresh, &attempt).await {
-                    Ok(true) => results.extend(attempt.results),
-                    Ok(false) if lost > MAX_LOST => return ended(results, requests.len(), error),
-                    Ok(false) => {}
-                    Err(error) => return ended(results, requests.len(), unanswered().with_source(error)),
-                }
+            let Some(attempt) = attempt else { continue };
+            match self.is_committed(&conn, &attempt).await {
+                Ok(true) => results.extend(attempt.results),
+                Ok(false) if lost > MAX_LOST => return ended(results, requests.len(), error),
+                Ok(false) => {}
+                Err(error) => return ended(results, requests.len(), unanswered().with_source(error)),
             }
-            other = Some(fresh);
         }
+        conn.release();
         Ok(results)
     }
 
@@ -249,13 +243,16 @@ async fn write<'c>(
         if !is_first && rows.trips() >= LAST_START {
             break;
         }
-        // Which entries gates hide is not judged by this engine yet, so such a batch is not even planned.
-        let open = left.iter().take_while(|request| request.reach.gates.is_empty()).count();
-        let Some(left) = left.get(..open).filter(|left| !left.is_empty()) else {
-            let message = "this engine does not commit through handles with gates yet";
-            results.push(Err(Error::new(ErrorKind::Unsupported, message)));
+        let Some((first, _)) = left.split_first() else { break };
+        if !first.reach.gates.is_empty() {
+            rows.announce(std::slice::from_ref(first));
+            results.push(write_gated(rows, first, index).await?);
+            rows.forget();
             continue;
-        };
+        }
+        // Which entries gates hide depends on the batches before.
+        let open = left.iter().take_while(|request| request.reach.gates.is_empty()).count();
+        let left = left.get(..open).unwrap_or(left);
         rows.announce(left);
         let batches: Vec<&Batch> = left.iter().map(|request| request.batch).collect();
         let planned = plan_group(rows, &batches, MAX_ROUNDS - rows.trips()).await?;
@@ -265,23 +262,42 @@ async fn write<'c>(
         if is_cut_short && !is_first {
             break;
         }
-        results.extend(write_run(rows, left, planned, index).await?);
+        results.extend(write_run(rows, &batches, (planned, &[]), index).await?);
         rows.forget();
     }
     Ok(results)
 }
 
+/// Plans a batch of a handle with gates, and writes its rows. The entries that it addresses are judged first.
+async fn write_gated(
+    rows: &mut PgRows<'_>,
+    request: &Request<'_>,
+    index: Index<'_>,
+) -> Result<Result<Commit>> {
+    let (batch, shown) = match rows.narrowed(request, MAX_ROUNDS).await? {
+        Ok(narrowed) => narrowed,
+        Err(error) => return Ok(Err(error)),
+    };
+    // At least one, which fails the batch if no trip is left.
+    let rounds = MAX_ROUNDS.saturating_sub(rows.trips()).max(1);
+    let planned = plan_group(rows, &[&batch], rounds).await?;
+    let result = write_run(rows, &[&batch], (planned, &shown), index).await?.pop();
+    let missing = || Err(Error::new(ErrorKind::Io, "the batch was not planned"));
+    Ok(result.unwrap_or_else(missing))
+}
+
 /// Writes the rows of batches that were planned together. Returns the results of those up to the first one
-/// that cannot be written: those behind it were planned with its changes.
+/// that cannot be written: those behind it were planned with its changes. `shown` are versions that replace
+/// those of gated directories.
 async fn write_run(
     rows: &mut PgRows<'_>,
-    requests: &[Request<'_>],
-    planned: Vec<Result<Planned>>,
+    batches: &[&Batch],
+    (planned, shown): (Vec<Result<Planned>>, &[VersionId]),
     index: Index<'_>,
 ) -> Result<Vec<Result<Commit>>> {
     let mut results = Vec::with_capacity(planned.len());
     let (mut writes, mut last): (Writes, Option<HeadRow>) = Default::default();
-    for (Request { batch, .. }, planned) in requests.iter().zip(planned) {
+    for (batch, planned) in batches.iter().zip(planned) {
         let (delta, head, mut commit) = match planned {
             Ok(Planned::Apply { delta, head, commit }) => (delta, head, commit),
             Ok(Planned::Replay(commit)) => {
@@ -295,6 +311,7 @@ async fn write_run(
         };
         // True once the transaction is committed. Otherwise no result is returned.
         commit.durable = true;
+        mask(shown, &mut commit);
         let moves = delta.moves_subtrees();
         let can_move = !moves || rows.can_move(&delta).await?;
         let texts = BatchTexts::new(&delta, &head, (batch, &commit), can_move);

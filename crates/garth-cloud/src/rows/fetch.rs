@@ -3,11 +3,15 @@
 
 use std::collections::BTreeSet;
 use std::mem::take;
+use std::sync::Arc;
 
-use garth_engine::engine::planner::{Delta, Fetch, Fetched, HeadRow, Key, RowStore, Rows as _};
+use garth_engine::engine::planner::{Delta, Fetch, Fetched, HeadRow, Key, RowKey, RowStore, Rows as _};
 use garth_engine::engine::relational::control_rows::check_version;
+use garth_engine::engine::relational::narrow::{narrowed, shown};
+use garth_engine::engine::relational::reads::gate_files::GateFiles;
+use garth_engine::engine::relational::reads::tree_rows::{MAX, TreeRows as _};
 use garth_engine::engine::relational::room::{check_room, growth, releases};
-use garth_engine::model::{At, Batch, Op, Timestamp};
+use garth_engine::model::{At, Batch, Op, Timestamp, VersionId};
 use garth_engine::{Error, ErrorKind, Result};
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
@@ -19,6 +23,7 @@ use super::writes::{MAX_DIR, Target, Writer, Writes};
 use crate::client::{Connection, Pipe, param};
 use crate::commit::{Committer, Request};
 use crate::control::{CONTROL, Control};
+use crate::store::{FetchedRows, Round};
 
 /// Head row, locked, and with it the account. Later statements see what the transaction has committed that
 /// this one waited for: each statement of a transaction with READ COMMITTED has a snapshot of its own.
@@ -60,6 +65,8 @@ struct State {
     stored: u64,
     /// Random id of the transaction.
     token: Vec<u8>,
+    /// Last commit before the transaction.
+    settled: u64,
     /// Last commit that the transaction has written.
     written: Option<u64>,
 }
@@ -108,6 +115,45 @@ impl<'c> PgRows<'c> {
             {
                 self.content.insert((dir.to_owned(), name.to_owned()));
             }
+        }
+    }
+
+    /// Returns the batch of a handle with gates without the entries that they hide, and the versions that a view
+    /// shows of gated directories. They are judged on rows that are fetched in this transaction.
+    ///
+    /// # Errors
+    /// Errors of the database. Those of the batch are in the result: `TooLarge` after `trips` trips.
+    pub(crate) async fn narrowed(
+        &mut self,
+        request: &Request<'_>,
+        trips: usize,
+    ) -> Result<Result<(Batch, Vec<VersionId>)>> {
+        self.rows.prefetch(vec![RowKey::Quotas]);
+        self.round().await?;
+        // Commits of this transaction may be rolled back.
+        let settled = self.state.as_ref().map_or(0, |state| state.settled);
+        let quotas = self.rows.quotas()?;
+        let Committer { account, control, judgements, .. } = self.committer;
+        let mut fetched = FetchedRows::new(control.registry().clone(), Arc::clone(judgements), MAX);
+        loop {
+            fetched.begin();
+            let narrowed = {
+                let files = GateFiles { rows: &fetched, settled };
+                narrowed(&files, request.reach, &quotas, request.batch)
+                    .and_then(|batch| Ok((batch, shown(&fetched, &request.reach.gates)?)))
+            };
+            if (&fetched).is_complete() {
+                return Ok(narrowed);
+            }
+            if self.trips >= trips {
+                let message = "judging the entries that the batch addresses takes too many steps; split it";
+                return Ok(Err(Error::new(ErrorKind::TooLarge, message)));
+            }
+            self.trips += 1;
+            let pipe = std::mem::replace(&mut self.pipe, Pipe::new(self.conn));
+            let mut round = Round::new(pipe, *account);
+            fetched.send(&mut round);
+            round.run(&mut fetched).await?;
         }
     }
 
@@ -232,6 +278,7 @@ impl<'c> PgRows<'c> {
             next_passage: number(locked, NEXT_PASSAGE)?,
             stored: number(locked, NEXT_PASSAGE + 1)?,
             token: column(clock, 1)?,
+            settled: head.seq,
             written: None,
         })
     }

@@ -20,7 +20,7 @@ use super::content::FileKey;
 use super::fetched::FetchedRows;
 use super::open_file::Handle;
 use super::{PgStore, unsupported};
-use crate::commit;
+use crate::commit::Request;
 
 /// Items that one call of `fetch_many` answers: with the attributes of each, some 64 MiB.
 const ITEMS: usize = 256;
@@ -220,15 +220,11 @@ impl FileSystem for PgStore {
         batch.check()?;
         let batch = self.reach.confine(batch)?;
         batch.check_keys(&self.inner)?;
-        if !self.reach.gates.is_empty() {
-            return unsupported("commits of handles with gates");
-        }
-        let inner = Arc::clone(&self.inner);
+        let (inner, reach) = (Arc::clone(&self.inner), Arc::clone(&self.reach));
         // On threads of the pool, so that a caller that is dropped does not cancel it.
         let commits = self.inner.pool.run(async move {
-            let conn = inner.pool.connection().await?;
-            let commits = commit::commit(&conn, inner.account, &[batch]).await;
-            conn.settle(commits).await
+            let request = Request { batch: &batch, reach: &reach };
+            inner.committer.commit(&inner.pool, &[request]).await
         });
         let lost = || Err(Error::new(ErrorKind::Io, "the commit has no result"));
         commits.await?.pop().unwrap_or_else(lost)

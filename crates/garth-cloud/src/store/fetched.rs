@@ -32,7 +32,7 @@ use crate::rows::columns::attributes;
 
 /// Rows of one snapshot of the database.
 #[derive(Debug)]
-pub(super) struct FetchedRows {
+pub(crate) struct FetchedRows {
     registry: Registry,
     judgements: Arc<Judgements>,
     /// True if the run of the read asked for a row that was not fetched.
@@ -46,7 +46,7 @@ pub(super) struct FetchedRows {
 
 impl FetchedRows {
     /// Returns an empty set for the state after commit `last`, [`MAX`] for the newest.
-    pub(super) fn new(registry: Registry, judgements: Arc<Judgements>, last: u64) -> Self {
+    pub(crate) fn new(registry: Registry, judgements: Arc<Judgements>, last: u64) -> Self {
         Self {
             registry,
             judgements,
@@ -60,7 +60,7 @@ impl FetchedRows {
     }
 
     /// Begins another run of the read.
-    pub(super) fn begin(&self) {
+    pub(crate) fn begin(&self) {
         self.has_missed.set(false);
     }
 
@@ -75,7 +75,7 @@ impl FetchedRows {
 
     /// Adds the statements that fetch the rows that were asked for. Rows of nodes come with those of names, so
     /// they are sent first.
-    pub(super) fn send(&self, round: &mut Round<'_>) {
+    pub(crate) fn send(&self, round: &mut Round<'_>) {
         self.log.head.want(());
         self.names.send(round);
         self.nodes.send(round);

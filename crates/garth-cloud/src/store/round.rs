@@ -11,7 +11,7 @@ use crate::client::{Param, Pipe, param};
 type Take = Box<dyn FnOnce(&FetchedRows, &[Row]) -> Result<()> + Send>;
 
 /// Statements of an account, with the use of their rows.
-pub(super) struct Round<'c> {
+pub(crate) struct Round<'c> {
     pipe: Pipe<'c>,
     account: i64,
     takes: Vec<(usize, Take)>,
@@ -19,7 +19,7 @@ pub(super) struct Round<'c> {
 
 impl<'c> Round<'c> {
     /// Creates a round that sends its statements with those of a pipe.
-    pub(super) fn new(pipe: Pipe<'c>, account: i64) -> Self {
+    pub(crate) fn new(pipe: Pipe<'c>, account: i64) -> Self {
         Self { pipe, account, takes: Vec::new() }
     }
 
@@ -44,7 +44,7 @@ impl<'c> Round<'c> {
     ///
     /// # Errors
     /// The first error of a statement.
-    pub(super) async fn run(self, rows: &mut FetchedRows) -> Result<()> {
+    pub(crate) async fn run(self, rows: &mut FetchedRows) -> Result<()> {
         let Self { pipe, takes, .. } = self;
         let answers = pipe.run().await?;
         for (place, take) in takes {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use garth_cloud::client::Connection;
+use garth_cloud::client::Pool;
 use garth_cloud::commit::{Committer, Request, commit};
 use garth_engine::ErrorKind;
 use garth_engine::engine::relational::confinement::Reach;
@@ -13,35 +13,33 @@ use garth_testkit::proxy::{Direction, Proxy};
 
 use super::database::{Database, append, connect, write};
 
+fn committer(account: i64) -> Committer {
+    Committer::new(account, Registry::empty(), Arc::new(OpenNodes::new([7; 16])), Arc::default())
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn lost_commits_are_made_once() {
     let database = Database::new().await;
     let account = database.account("her").await;
     let proxy = Proxy::to(database.cluster.address()).unwrap();
-    let (through, direct) =
-        (database.cluster.tcp_url_through(proxy.address()), database.cluster.socket_url());
-    let committer = Committer::new(account, Registry::empty(), Arc::new(OpenNodes::new([7; 16])));
-    let reach = Reach::everything();
-    let (mut made, mut cuts) = (0, 0);
+    // One connection: a lost one is given up before another one is opened.
+    let pool = Pool::connect(&database.cluster.tcp_url_through(proxy.address()), 1).await.unwrap();
+    let (committer, reach) = (committer(account), Reach::everything());
+    let (mut made, before) = (0, proxy.cuts());
     for direction in [Direction::ToServer, Direction::ToClient] {
         for bytes in (0..6000).step_by(150) {
-            proxy.cut_after(direction, usize::MAX);
-            let conn = connect(&through).await;
             proxy.cut_after(direction, bytes);
             let batches: Vec<Batch> = (0..2).map(|part| append("/log", format!("{made}.{part}\n"))).collect();
             let requests: Vec<Request<'_>> =
                 batches.iter().map(|batch| Request { batch, reach: &reach }).collect();
-            let reconnect = || async { Ok(Box::new(connect(&direct).await)) };
-            let before = proxy.cuts();
-            for result in committer.commit(&conn, &requests, reconnect).await.unwrap() {
+            for result in committer.commit(&pool, &requests).await.unwrap() {
                 result.unwrap();
             }
-            cuts += proxy.cuts() - before;
             made += 1;
         }
     }
     // Before the transaction, in it, and during its end.
-    assert!(cuts > 10, "{cuts}");
+    assert!(proxy.cuts() - before > 10, "{}", proxy.cuts() - before);
     let lines: Vec<String> =
         (0..made).flat_map(|made| (0..2).map(move |part| format!("{made}.{part}"))).collect();
     let content = database.content(account, "", "log");
@@ -50,21 +48,21 @@ async fn lost_commits_are_made_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn commit_without_another_connection_is_unavailable() {
-    let database = Database::new().await;
+async fn commit_is_unavailable_if_the_database_cannot_be_asked() {
+    let mut database = Database::new().await;
     let account = database.account("her").await;
     let proxy = Proxy::to(database.cluster.address()).unwrap();
     let conn = connect(&database.cluster.tcp_url_through(proxy.address())).await;
     commit(&conn, account, &[write("/a", "1")]).await.unwrap().remove(0).unwrap();
+    // A single connection is not replaced.
     proxy.cut_after(Direction::ToServer, 100);
     let error = commit(&conn, account, &[write("/b", "2")]).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
-    // The database cannot be asked over the other connection either.
-    let committer = Committer::new(account, Registry::empty(), Arc::new(OpenNodes::new([7; 16])));
-    let (batch, reach) = (write("/b", "2"), Reach::everything());
-    let requests = [Request { batch: &batch, reach: &reach }];
-    let reconnect = || async { Err::<Box<Connection>, _>(garth_engine::Error::invalid("no connection")) };
-    let error = committer.commit(&conn, &requests, reconnect).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     assert_eq!(database.rows(account, "SELECT seq FROM garth.head"), "1");
+    let pool = Pool::connect(&database.cluster.tcp_url(), 1).await.unwrap();
+    database.cluster.stop_immediately().unwrap();
+    let (batch, reach) = (write("/b", "2"), Reach::everything());
+    let error =
+        committer(account).commit(&pool, &[Request { batch: &batch, reach: &reach }]).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
 }

@@ -7,6 +7,7 @@
 //! - `confinement`: the paths that a handle reaches, its owner, and the nodes that it holds open;
 //! - `gates`: directories of which a handle sees only some entries; `gate_judgements`: cache of what their
 //!   files decide;
+//! - `narrow`: batches through gates;
 //! - `open_nodes`, `open_pasts`: nodes and states of the past that this process holds open, and which of them
 //!   have leases;
 //! - `reads`: reads of the tree, over the rows that a database has fetched;
@@ -26,6 +27,7 @@ pub mod control_rows;
 pub mod gate_judgements;
 pub mod gates;
 pub mod interval;
+pub mod narrow;
 pub mod open_nodes;
 pub mod open_pasts;
 pub mod reads;

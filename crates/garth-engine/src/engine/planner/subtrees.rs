@@ -284,10 +284,7 @@ pub(super) fn is_in(dir: &str, top: &str) -> bool {
 }
 
 /// Returns the parts of some ranges that are not in others.
-pub(super) fn minus(
-    these: &[(String, String)],
-    others: &[(String, String)],
-) -> Vec<(String, String)> {
+pub(super) fn minus(these: &[(String, String)], others: &[(String, String)]) -> Vec<(String, String)> {
     let mut others: Vec<&(String, String)> = others.iter().collect();
     others.sort_unstable();
     let mut rest = Vec::new();
