@@ -62,7 +62,7 @@ enum Failure {
     /// Nothing of it is committed.
     RolledBack(Error),
     /// The connection was lost while it was being committed.
-    Unanswered(Attempt, Error),
+    Unanswered(Box<Attempt>, Error),
 }
 
 /// Commits batches of an account with the reach of the account, in their order, without rules of a registry. A
@@ -177,7 +177,7 @@ impl Committer {
         match (rows.commit().await, written) {
             (Ok(()), _) => Ok(results),
             (Err(error), Some((last, token))) if error.is(ErrorKind::Unavailable) => {
-                Err(Failure::Unanswered(Attempt { last, token, results }, error))
+                Err(Failure::Unanswered(Box::new(Attempt { last, token, results }), error))
             }
             (Err(error), _) => Err(rolled_back(conn, error).await),
         }
