@@ -186,8 +186,9 @@ impl<'c> PgRows<'c> {
             for (at, region) in &longer {
                 // Fails for a length that was not fetched.
                 let longest = self.rows.longest_path(region).map_or(0, |(longest, _)| longest);
-                // A path is longer than its directory by at least `/` and a byte.
-                can_move &= (longest + at.len()).saturating_sub(region.dir.len() + 2) <= MAX_DIR;
+                // A path is longer than its directory by at least `/` and a byte. Nothing may be there.
+                let dir = (longest + at.len()).saturating_sub(region.dir.len() + 2);
+                can_move &= longest == 0 || dir <= MAX_DIR;
             }
             if is_last || !self.rows.missed() {
                 return Ok(can_move);
