@@ -95,9 +95,10 @@ fn answered(row: &Row, at: usize) -> Result<Commit> {
     let answer: Option<&str> = column(row, at + 2)?;
     let outcomes =
         answer.map_or(Ok(Vec::new()), |json| answer_column::from_json(json, seq, unsized_outcome))?;
-    // Only commits that are durable can be read by another transaction.
-    let (time, durable) = (Timestamp(time), true);
-    Ok(Commit { seq: Seq(seq), time, outcomes, replayed: false, durable, note: String::new() })
+    let mut commit = Commit::of_log(Seq(seq), Timestamp(time), outcomes);
+    // Only durable commits are read by other transactions.
+    commit.durable = true;
+    Ok(commit)
 }
 
 /// Fetches the records of idempotency keys.
@@ -127,11 +128,9 @@ fn idempotency_row(row: &Row) -> Result<IdempotencyRow> {
     let note = String::from_utf8(column(row, 3)?).map_err(|e| damaged().with_source(e))?;
     column::<Option<i64>>(row, 4)?.ok_or_else(lost)?;
     let request_hash = hash.try_into().map_err(|_| damaged())?;
-    Ok(IdempotencyRow {
-        request_hash,
-        keep_until: column(row, 2)?,
-        commit: Commit { note, ..answered(row, 4)? },
-    })
+    let mut commit = answered(row, 4)?;
+    commit.note = note;
+    Ok(IdempotencyRow { request_hash, keep_until: column(row, 2)?, commit })
 }
 
 /// Fetches commits by their ids.
