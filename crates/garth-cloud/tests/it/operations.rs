@@ -329,7 +329,7 @@ async fn conditions_are_checked_on_fetched_rows() {
         Precondition::Absent,
         hash("content"),
         hash("other"),
-        Precondition::Not(Box::new(hash("other"))),
+        hash("other").negated(),
     ] {
         drop(both.commit(append("/a", "").require(at("/a"), that.clone())).await);
         drop(both.commit(Batch::new([Op::check(at("/none"), that), Op::mkdir_all(at("/d"))])).await);
