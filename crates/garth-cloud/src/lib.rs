@@ -8,7 +8,8 @@
 //! - [`store`]: the tree of an account, as the interfaces use it.
 //!
 //! The engine is being built, and no command uses it yet. It commits every operation, but not tags and
-//! metadata, nor directories whose path has more than 1,024 bytes: these fail with `Unsupported`. Why its statements are as they are: `docs/decisions/postgres-statements.md`.
+//! metadata, nor directories whose path has more than 1,024 bytes: these fail with `Unsupported`. Why its
+//! statements are as they are: `docs/decisions/postgres-statements.md`.
 
 pub mod client;
 pub mod commit;

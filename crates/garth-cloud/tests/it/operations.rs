@@ -324,13 +324,9 @@ async fn conditions_are_checked_on_fetched_rows() {
         use sha2::Digest as _;
         Precondition::Sha256(sha2::Sha256::digest(content).into())
     };
-    for that in [
-        Precondition::Exists,
-        Precondition::Absent,
-        hash("content"),
-        hash("other"),
-        hash("other").negated(),
-    ] {
+    for that in
+        [Precondition::Exists, Precondition::Absent, hash("content"), hash("other"), hash("other").negated()]
+    {
         drop(both.commit(append("/a", "").require(at("/a"), that.clone())).await);
         drop(both.commit(Batch::new([Op::check(at("/none"), that), Op::mkdir_all(at("/d"))])).await);
     }
