@@ -8,6 +8,7 @@ mod it {
     mod both;
     mod commits;
     mod database;
+    mod gated_commits;
     mod groups;
     mod lost_commits;
     mod operations;
