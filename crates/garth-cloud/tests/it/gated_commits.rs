@@ -45,7 +45,7 @@ async fn hidden_entries_are_out_of_reach_of_commits() {
     let view: Arc<dyn FileSystem> = fs.confined(&to).await.unwrap();
     let node = At::Node(fs.entry("/nodes/hidden/log").await.unwrap().ino);
     for (op, kind) in [
-        (Op::append(at("/nodes/hidden/log"), "!"), ErrorKind::NotFound),
+        (Op::append(at("/nodes/hidden/log"), "!"), ErrorKind::AccessDenied),
         (Op::append(node, "!"), ErrorKind::NotFound),
         (Op::remove_tree(at("/nodes/hidden")), ErrorKind::NotFound),
         (Op::copy(at("/nodes/hidden/log"), at("/free/copy")), ErrorKind::NotFound),
@@ -61,7 +61,7 @@ async fn hidden_entries_are_out_of_reach_of_commits() {
     // An entry is hidden from the commit after the one that shuts it, and seen again when it opens.
     view.commit(Op::write(at("/nodes/new/.status"), SHUT).into()).await.unwrap();
     let error = view.commit(Op::append(at("/nodes/new/log"), "!").into()).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
+    assert_eq!(error.kind(), ErrorKind::AccessDenied, "{error}");
     fs.commit(Op::write(at("/nodes/new/.status"), OPEN).into()).await.unwrap();
     view.append("/nodes/new/log", "!").await.unwrap();
     assert_eq!(fs.read_to_string("/nodes/new/log").await.unwrap(), "new!!");
