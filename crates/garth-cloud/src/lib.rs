@@ -8,12 +8,13 @@
 //! - `reads`: rows that reads of a tree fetch, in rounds;
 //! - [`store`]: the tree of an account, as the interfaces use it.
 //!
-//! The engine is being built, and no command uses it yet. It commits writes and appends of new and existing
-//! files, and directories; anything else fails with `Unsupported`. Why its statements are as they are:
-//! `docs/decisions/postgres-statements.md`.
+//! The engine is being built, and no command uses it yet. It commits every operation, but not tags and
+//! metadata, nor directories whose path has more than 1,024 bytes: these fail with `Unsupported`. Why its
+//! statements are as they are: `docs/decisions/postgres-statements.md`.
 
 pub mod client;
 pub mod commit;
+mod control;
 mod reads;
 pub mod rows;
 pub mod schema;

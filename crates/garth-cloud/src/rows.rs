@@ -1,11 +1,24 @@
 //! Rows that the planner reads from the database, and row changes.
+//!
+//! - `fetch`: the transaction, and its rounds; `wanted` sorts the keys of a round by kind;
+//! - `present`, `past`, `records`: statements of a round, with what their answers put into the store;
+//! - `writes`, with `name_writes`, `record_writes` and `subtrees`: row changes of a group;
+//! - `columns`, `labels`, `parameters`, `spans`: values of columns and parameters.
 
 pub(crate) mod columns;
 mod fetch;
 pub(crate) mod labels;
+mod name_writes;
 pub(crate) mod parameters;
+mod past;
+mod present;
+mod record_writes;
+mod records;
+mod round;
+mod spans;
+mod subtrees;
 mod wanted;
 mod writes;
 
 pub use fetch::PgRows;
-pub use writes::{NewPassage, Writes};
+pub use writes::{BatchTexts, NewPassage, Writes};

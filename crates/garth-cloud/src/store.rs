@@ -12,8 +12,8 @@
 //! - `calls`, `open_file`, `account`, `view_base`: the interfaces;
 //! - `records`: commits that are found again by an id or key.
 //!
-//! Not built yet, and refused with `Unsupported`: search, `find`, uploads, `hold`, `blame`, maintenance, and
-//! commits of handles with gates. Views of the past and open files take no leases yet.
+//! Not built yet, and refused with `Unsupported`: search, `find`, uploads, `hold`, `blame` and maintenance.
+//! Views of the past and open files take no leases yet.
 
 mod account;
 mod calls;
@@ -37,6 +37,7 @@ use garth_engine::rule::Registry;
 use garth_engine::{Env, Error, ErrorKind, FileSystem, Result};
 
 use crate::client::Pool;
+use crate::commit::Committer;
 
 /// The tree of an account, now or as of a commit.
 #[derive(Clone, Debug)]
@@ -56,6 +57,7 @@ struct Inner {
     judgements: Arc<Judgements>,
     open: Arc<OpenNodes>,
     pasts: Arc<OpenPasts>,
+    committer: Committer,
 }
 
 impl fmt::Debug for Inner {
@@ -70,7 +72,9 @@ impl PgStore {
         // No leases are taken yet, which would have the id of this instance.
         let holder = [0; 16];
         let (open, pasts) = (Arc::new(OpenNodes::new(holder)), Arc::new(OpenPasts::new(holder)));
-        let inner = Inner { pool, account, env, registry, judgements: Arc::default(), open, pasts };
+        let judgements = Arc::<Judgements>::default();
+        let committer = Committer::new(account, registry.clone(), Arc::clone(&open), Arc::clone(&judgements));
+        let inner = Inner { pool, account, env, registry, judgements, open, pasts, committer };
         Arc::new(Self { inner: Arc::new(inner), as_of: None, reach: Arc::new(Reach::everything()) })
     }
 

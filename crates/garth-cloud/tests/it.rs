@@ -5,9 +5,14 @@
 #![allow(clippy::unwrap_used)]
 
 mod it {
+    mod both;
     mod commits;
     mod database;
+    mod gated_commits;
     mod groups;
+    mod lost_commits;
+    mod operations;
+    mod random_operations;
     mod reads;
     mod schema;
     mod trips;

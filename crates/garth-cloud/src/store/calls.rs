@@ -19,7 +19,7 @@ use garth_engine::{Error, ErrorKind, Result};
 use super::open_file::Handle;
 use super::reader::View;
 use super::{PgStore, unsupported};
-use crate::commit;
+use crate::commit::Request;
 use crate::reads::{FetchedRows, FileKey};
 
 /// Items that one call of `fetch_many` answers: with the attributes of each, some 64 MiB.
@@ -232,15 +232,11 @@ impl FileSystem for PgStore {
         batch.check()?;
         let batch = self.reach.confine(batch)?;
         batch.check_keys(&self.inner)?;
-        if !self.reach.gates.is_empty() {
-            return unsupported("commits of handles with gates");
-        }
-        let inner = Arc::clone(&self.inner);
+        let (inner, reach) = (Arc::clone(&self.inner), Arc::clone(&self.reach));
         // On threads of the pool, so that a caller that is dropped does not cancel it.
         let commits = self.inner.pool.run(async move {
-            let conn = inner.pool.connection().await?;
-            let commits = commit::commit(&conn, inner.account, &[batch]).await;
-            conn.settle(commits).await
+            let request = Request { batch: &batch, reach: &reach };
+            inner.committer.commit(&inner.pool, &[request]).await
         });
         let lost = || Err(Error::new(ErrorKind::Io, "the commit has no result"));
         commits.await?.pop().unwrap_or_else(lost)
