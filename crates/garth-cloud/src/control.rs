@@ -9,7 +9,7 @@ use garth_engine::engine::relational::control_rows;
 use garth_engine::rule::{Registry, Rules};
 use tokio_postgres::Row;
 
-use crate::rows::columns::column;
+use crate::values::columns::column;
 
 /// Rules and limit, unless they are of version `$2`: a row for each rule that operators have set, or one
 /// without a rule. A statement of its own, behind the lock.

@@ -6,6 +6,7 @@
 //! - [`rows`]: rows that the planner reads, and row changes;
 //! - [`commit`]: groups of batches, each group in one transaction;
 //! - `reads`: rows that reads of a tree fetch, in rounds;
+//! - `values`: values of columns and parameters;
 //! - [`store`]: the tree of an account, as the interfaces use it.
 //!
 //! The engine is being built, and no command uses it yet. It commits every operation, but not tags and
@@ -19,3 +20,4 @@ mod reads;
 pub mod rows;
 pub mod schema;
 pub mod store;
+mod values;

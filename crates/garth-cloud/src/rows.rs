@@ -3,13 +3,10 @@
 //! - `fetch`: the transaction, and its rounds; `wanted` sorts the keys of a round by kind;
 //! - `present`, `past`, `records`: statements of a round, with what their answers put into the store;
 //! - `writes`, with `name_writes`, `record_writes` and `subtrees`: row changes of a group;
-//! - `columns`, `labels`, `parameters`, `spans`: values of columns and parameters.
+//! - `spans`: parts of the tree as parameters.
 
-pub(crate) mod columns;
 mod fetch;
-pub(crate) mod labels;
 mod name_writes;
-pub(crate) mod parameters;
 mod past;
 mod present;
 mod record_writes;
@@ -22,3 +19,5 @@ mod writes;
 
 pub use fetch::PgRows;
 pub use writes::{BatchTexts, NewPassage, Writes};
+
+pub(crate) use crate::values::{columns, labels, parameters};

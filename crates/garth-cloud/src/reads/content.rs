@@ -14,8 +14,8 @@ use super::fetched::{Contents, FileKey, Part, UnsizedPart};
 use super::round::Round;
 use super::statements::name_at;
 use crate::client::param;
-use crate::rows::columns::{column, extent, int, number, place};
-use crate::rows::parameters::ints;
+use crate::values::columns::{column, extent, int, number, place};
+use crate::values::parameters::ints;
 
 /// Extents of the newest state that are fetched at a time.
 pub(super) const EXTENTS: usize = 10_000;

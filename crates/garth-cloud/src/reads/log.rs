@@ -12,9 +12,9 @@ use tokio_postgres::types::Type;
 use super::fetched::{FetchedRows, Head, Log, LogPage, LogRow, SnapshotsAfter};
 use super::round::Round;
 use crate::client::param;
-use crate::rows::columns::{column, head, int, number, place};
-use crate::rows::labels;
-use crate::rows::parameters::ints;
+use crate::values::columns::{column, head, int, number, place};
+use crate::values::labels;
+use crate::values::parameters::ints;
 
 /// Commits of the log that are fetched at a time, and snapshots.
 pub(super) const STEP: usize = 256;

@@ -17,8 +17,8 @@ use super::nodes::put_version;
 use super::round::Round;
 use super::statements::{forks, name_at, newest, version_at, version_columns};
 use crate::client::param;
-use crate::rows::columns::{column, int, kind_of, name, number, place};
-use crate::rows::parameters::{ints, texts};
+use crate::values::columns::{column, int, kind_of, name, number, place};
+use crate::values::parameters::{ints, texts};
 
 /// Names that a page of the past, and the names of a node, are fetched at a time.
 pub(super) const STEP: usize = 1000;

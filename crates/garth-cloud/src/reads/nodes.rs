@@ -12,8 +12,8 @@ use super::log::put_commit;
 use super::round::Round;
 use super::statements::{ATTRIBUTES, forks, version_at, version_columns};
 use crate::client::param;
-use crate::rows::columns::{column, newest_node, place};
-use crate::rows::parameters::ints;
+use crate::values::columns::{column, newest_node, place};
+use crate::values::parameters::ints;
 
 /// Versions of a node that are fetched at a time.
 const RUN: i64 = 128;

@@ -10,8 +10,8 @@ use super::fetched::{PathSpan, SPANS, Spans};
 use super::round::Round;
 use super::statements::forks;
 use crate::client::param;
-use crate::rows::columns::{column, int, number, place};
-use crate::rows::parameters::ints;
+use crate::values::columns::{column, int, number, place};
+use crate::values::parameters::ints;
 
 const USED: &str = "SELECT 1 FROM garth.name WHERE account = $1 AND dir = $2 AND name = $3 AND since <= $5
     UNION ALL

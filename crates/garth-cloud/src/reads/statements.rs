@@ -79,7 +79,7 @@ pub(super) use attributes;
 /// Columns of a version, its times and attributes: [`VERSION_COLUMNS`].
 macro_rules! version_columns {
     () => {
-        concat!($crate::rows::columns::newest_columns!(), ", a.json")
+        concat!($crate::values::columns::newest_columns!(), ", a.json")
     };
 }
 pub(super) use version_columns;

@@ -23,7 +23,7 @@ use super::content::EXTENTS;
 use super::fetched::{FetchedRows, PageName, SPANS};
 use super::log::{self, session_key};
 use super::names::{self, page_range, places};
-use crate::rows::columns::attributes;
+use crate::values::columns::attributes;
 
 /// Factor by which more rows are fetched when a read needs more.
 const GROWTH: usize = 16;

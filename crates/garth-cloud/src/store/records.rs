@@ -8,8 +8,8 @@ use tokio_postgres::types::Type;
 
 use super::PgStore;
 use crate::client::{Param, Pipe, param};
-use crate::rows::columns::column;
-use crate::rows::labels;
+use crate::values::columns::column;
+use crate::values::labels;
 
 /// Number of the owner whose hash is `$2`: 0 for the account itself, which has none.
 macro_rules! owner {
