@@ -5,7 +5,8 @@
 //! - [`schema`]: the tables, and how they are created;
 //! - [`rows`]: rows that the planner reads, and row changes;
 //! - [`commit`]: groups of batches, each group in one transaction;
-//! - [`store`]: the tree of an account, as the interfaces use it.
+//! - [`store`]: the tree of an account, as the interfaces use it;
+//! - [`home`]: accounts, their keys and trees.
 //!
 //! The engine is being built, and no command uses it yet. It commits writes and appends of new and existing
 //! files, and directories; anything else fails with `Unsupported`. Why its statements are as they are:
@@ -13,6 +14,7 @@
 
 pub mod client;
 pub mod commit;
+pub mod home;
 pub mod rows;
 pub mod schema;
 pub mod store;

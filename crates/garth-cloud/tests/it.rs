@@ -8,6 +8,8 @@ mod it {
     mod commits;
     mod database;
     mod groups;
+    mod home;
+    mod pool;
     mod reads;
     mod schema;
     mod trips;
