@@ -1,5 +1,6 @@
 //! API keys that are created: on their own, or in place of another key. A transaction locks the owner, then
-//! the keys that take part, in the order of their ids, so that no two wait for each other.
+//! the keys that take part, in the order of their ids, so that transactions never wait for each other in a
+//! circle.
 
 use garth_engine::home::key_rows::{
     EarlierKey, KeyRow, check_expiry, check_replaceable, end_of_replaced, invalid_maker, no_key,

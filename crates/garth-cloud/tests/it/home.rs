@@ -266,12 +266,12 @@ async fn concurrent_rotations_have_one_winner() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn damaged_key_is_listed_and_revoked() {
+    let (cluster, [home, _]) = two_servers().await;
+    home.create_account("her").await.unwrap();
+    let owner = KeyOwner::named("her");
     for change in ["scopes = 'memory:read none'", "scopes = ''", "binding = '{'"] {
-        let (cluster, [home, _]) = two_servers().await;
-        home.create_account("her").await.unwrap();
-        let owner = KeyOwner::named("her");
         let (damaged, secret) = home.issue_key(new("her")).await.unwrap();
-        sql(&cluster, &format!("UPDATE garth.access_key SET {change}"));
+        sql(&cluster, &format!("UPDATE garth.access_key SET {change} WHERE id = '{}'", damaged.id));
         let error = home.admit(secret.reveal()).await.unwrap_err();
         assert!(error.is(ErrorKind::Corrupt), "{change}: {error}");
         let listed = home.keys(&owner, &KeysPage::default()).await.unwrap().items;
