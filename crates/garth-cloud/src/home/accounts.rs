@@ -33,8 +33,10 @@ const ENTER: &str =
 /// Number and head of each account, in the order of the names of their trees.
 const MARKS: &str = "SELECT a.account, h.seq, greatest(h.time, a.created)
     FROM unnest($1) WITH ORDINALITY AS f (folder, at)
-    LEFT JOIN LATERAL (SELECT account, created FROM garth.account WHERE folder = f.folder OFFSET 0) AS a ON true
-    LEFT JOIN LATERAL (SELECT seq, time FROM garth.head WHERE account = a.account OFFSET 0) AS h ON true
+    LEFT JOIN LATERAL (
+        SELECT account, created FROM garth.account WHERE folder = f.folder OFFSET 0) AS a ON true
+    LEFT JOIN LATERAL (
+        SELECT seq, time FROM garth.head WHERE account = a.account OFFSET 0) AS h ON true
     ORDER BY f.at";
 
 /// Stored bytes of an account.

@@ -1,8 +1,8 @@
 //! Deletions of accounts, in steps that any server can continue:
 //!
 //! 1. The account is marked. From then on no server opens it or accepts its keys.
-//! 2. Its rows are deleted, a bounded number in a transaction. The head row is the first: without it no commit
-//!    finds the account.
+//! 2. Its rows are deleted, a bounded number in a transaction. The head row is the first: without it no
+//!    commit finds the account.
 //! 3. Its keys are deleted, and at last the account itself, which frees the name.
 //!
 //! The server that deletes does all of it. If it stops or fails, the rounds of all servers continue.
@@ -116,7 +116,8 @@ impl Shared {
         self.trees.forget(&found.account.folder);
         self.remove_rows(found.number).await.map_err(|error| {
             let cause = std::error::Error::source(&error);
-            tracing::warn!(account = %found.account.id, %error, ?cause, "the deletion of an account has not ended");
+            let account = &*found.account.id;
+            tracing::warn!(account, %error, ?cause, "the deletion of an account has not ended");
             not_removed(error)
         })
     }

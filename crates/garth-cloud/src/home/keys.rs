@@ -20,8 +20,8 @@ macro_rules! key_sql {
     ($before:literal, $after:literal) => {
         concat!(
             $before,
-            " k.id, (SELECT a.id FROM garth.account a WHERE a.account = k.account), k.label, k.scopes, k.binding,
-              k.created, k.expires, k.revoked, k.maker ",
+            " k.id, (SELECT a.id FROM garth.account a WHERE a.account = k.account), k.label, k.scopes,
+              k.binding, k.created, k.expires, k.revoked, k.maker ",
             $after
         )
     };
@@ -47,13 +47,15 @@ const ADMIT: &str = key_sql!(
 const PAGE: &str = key_sql!(
     "SELECT",
     "FROM garth.access_key k
-     WHERE k.account = (SELECT CASE WHEN $1 IS NULL THEN 0 ELSE (SELECT account FROM garth.account WHERE id = $1) END)
+     WHERE k.account = (
+         SELECT CASE WHEN $1 IS NULL THEN 0 ELSE (SELECT account FROM garth.account WHERE id = $1) END)
      AND (k.created, k.id) > ($2, $3) AND ($4 OR k.revoked IS NULL) ORDER BY k.created, k.id LIMIT $5"
 );
 
 /// Number of the valid keys of an owner.
 const COUNT: &str = "SELECT count(*) FROM (SELECT garth.now() AS now OFFSET 0) AS c, garth.access_key k
-    WHERE k.account = (SELECT CASE WHEN $1 IS NULL THEN 0 ELSE (SELECT account FROM garth.account WHERE id = $1) END)
+    WHERE k.account = (
+        SELECT CASE WHEN $1 IS NULL THEN 0 ELSE (SELECT account FROM garth.account WHERE id = $1) END)
     AND k.revoked IS NULL AND (k.expires IS NULL OR k.expires > c.now)";
 
 /// Revokes a key of an owner that exists. A repeat keeps the time of the first revocation.

@@ -48,9 +48,10 @@ macro_rules! record {
             " INSERT INTO garth.account_request (caller, key, request, at, changed, account, folder, created)
               SELECT $1, $2, $3, garth.now(), ",
             $columns,
-            " ON CONFLICT (sha256(caller), sha256(key)) DO UPDATE SET number = DEFAULT, request = excluded.request,
-              at = excluded.at, changed = excluded.changed, account = excluded.account, folder = excluded.folder,
-              created = excluded.created RETURNING changed"
+            " ON CONFLICT (sha256(caller), sha256(key)) DO UPDATE SET number = DEFAULT,
+              request = excluded.request, at = excluded.at, changed = excluded.changed,
+              account = excluded.account, folder = excluded.folder, created = excluded.created
+              RETURNING changed"
         )
     };
 }
@@ -63,7 +64,8 @@ const CREATED: &str = record!(
 
 /// First step of a deletion, and the record of its request.
 const DELETED: &str = record!(
-    "WITH marked AS (UPDATE garth.account SET deleted = true WHERE id = $4 AND NOT deleted RETURNING account)",
+    "WITH marked AS (
+         UPDATE garth.account SET deleted = true WHERE id = $4 AND NOT deleted RETURNING account)",
     "EXISTS (SELECT FROM marked), $4, a.folder, a.created
      FROM (VALUES (0)) AS one (n) LEFT JOIN garth.account a ON a.id = $4"
 );

@@ -16,10 +16,10 @@ CREATE FUNCTION garth.me() RETURNS bigint LANGUAGE sql STABLE PARALLEL SAFE AS
 -- The clock of the database: of accounts, keys and their expiry.
 CREATE FUNCTION garth.now() RETURNS bigint LANGUAGE sql VOLATILE PARALLEL SAFE AS
   $$ SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint * 1000 $$;
--- Deletes at most about `most` rows of the account that the transaction has set. The head row goes first: without it,
--- no commit finds the account. Row-level security hides the tables of the server from it. A row of a large table
--- counts as many. Returns true if rows may be left. Rows are found by the key of their table: another scan would read
--- those of other accounts, or all of this one.
+-- Deletes at most about `most` rows of the account that the transaction has set. The head row goes first:
+-- without it, no commit finds the account. Row-level security hides the tables of the server. A row of a large
+-- table counts as many. Returns true if rows may be left. Rows are found by the key of their table: another
+-- scan would read those of other accounts, or all of this one.
 CREATE FUNCTION garth.sweep(most bigint) RETURNS boolean LANGUAGE plpgsql
   SET enable_seqscan = off SET enable_bitmapscan = off AS $$
 DECLARE t record; gone bigint;

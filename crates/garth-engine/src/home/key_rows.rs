@@ -101,7 +101,8 @@ impl EarlierKey {
         }
         if self.key.created.plus_seconds(REPEATABLE) <= now {
             let message = format!(
-                "this idempotency key created the API key {} more than a day ago; use a new one to create another",
+                "this idempotency key created the API key {} more than a day ago; use a new one to create \
+                 another",
                 self.key.id
             );
             return Err(Error::new(ErrorKind::Conflict, message));
