@@ -7,7 +7,8 @@
 //! - [`commit`]: groups of batches, each group in one transaction;
 //! - `reads`: rows that reads of a tree fetch, in rounds;
 //! - `values`: values of columns and parameters;
-//! - [`store`]: the tree of an account, as the interfaces use it.
+//! - [`store`]: the tree of an account, as the interfaces use it;
+//! - [`home`]: accounts, their keys and trees.
 //!
 //! The engine is being built, and no command uses it yet. It commits every operation, but not tags and
 //! metadata, nor directories whose path has more than 1,024 bytes: these fail with `Unsupported`. Why its
@@ -16,6 +17,7 @@
 pub mod client;
 pub mod commit;
 mod control;
+pub mod home;
 mod reads;
 pub mod rows;
 pub mod schema;

@@ -1,5 +1,6 @@
 //! The tables of the database, and how they are created.
 
+use garth_engine::home::Hasher;
 use garth_engine::{Env, Error, ErrorKind, Result};
 use tokio_postgres::types::Type;
 
@@ -7,15 +8,24 @@ use crate::client::{Connection, Pipe, param};
 
 /// The tables of format 1.
 const FORMAT_1: &str = include_str!("schema/v1.sql");
+/// First rows of the account that the transaction has set; none if it has set none. The root has inode 1 and
+/// mode 0755, which is 493.
+pub(crate) const FIRST_ROWS: &str = "
+    INSERT INTO garth.head (account, seq, time, next_ino, next_chunk, next_passage, passages, control,
+        projections, epoch, oldest, oldest_since, folded, queued, merged, stored, unindexed, long_dirs)
+    SELECT garth.me(), 0, 0, 2, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 WHERE garth.me() > 0;
+    INSERT INTO garth.node (account, ino, seq, kind, mode, uid, gid, rdev, nlink, size, mtime, ctime,
+        birthtime, atime, target, attrs_seq, expires_at, content_seq)
+    SELECT garth.me(), 1, 0, 1, 493, 0, 0, 0, 2, 0, 0, 0, 0, 0, NULL, 0, NULL, 0 WHERE garth.me() > 0";
 /// Newest format, which this build reads and writes.
 const FORMAT: i32 = 1;
 
 /// Creates the tables in a database that has none. A database that has them stays as it is. The role of the
-/// connection must own the database.
+/// connection must own the database. Returns the secret of the home.
 ///
 /// # Errors
 /// `Format` if another format is there; errors of the database.
-pub async fn create(conn: &Connection, env: &Env) -> Result<()> {
+pub async fn create(conn: &Connection, env: &Env) -> Result<Hasher> {
     let made = create_tables(conn, env).await;
     if made.is_err() {
         // The error that led here is returned, not one of the rollback.
@@ -24,7 +34,7 @@ pub async fn create(conn: &Connection, env: &Env) -> Result<()> {
     made
 }
 
-async fn create_tables(conn: &Connection, env: &Env) -> Result<()> {
+async fn create_tables(conn: &Connection, env: &Env) -> Result<Hasher> {
     let secret: [u8; 32] = env.random()?;
     let mut pipe = Pipe::new(conn);
     // Servers that start at the same time wait for the first. The number is that of this lock, any other
@@ -43,11 +53,14 @@ async fn create_tables(conn: &Connection, env: &Env) -> Result<()> {
             vec![param(FORMAT, Type::INT4), param(secret.to_vec(), Type::BYTEA)],
         );
     }
-    let version = pipe.query("SELECT version FROM garth.format", Vec::new());
+    let version = pipe.query("SELECT version, secret FROM garth.format", Vec::new());
     pipe.simple("COMMIT");
     let answers = pipe.run().await?;
-    match answers[version].first().and_then(|row| row.try_get::<_, i32>(0).ok()) {
-        Some(FORMAT) => Ok(()),
+    let row = answers[version].first();
+    let secret = || row.and_then(|row| row.try_get::<_, &[u8]>(1).ok()?.try_into().ok());
+    let damaged = || Error::new(ErrorKind::Corrupt, "the secret of the home is damaged; restore a backup");
+    match row.and_then(|row| row.try_get::<_, i32>(0).ok()) {
+        Some(FORMAT) => secret().map(Hasher::new).ok_or_else(damaged),
         found => {
             let found =
                 found.map_or_else(|| "an unknown format".to_owned(), |found| format!("format {found}"));
@@ -83,18 +96,8 @@ pub async fn create_account(conn: &Connection, id: &str, now: i64) -> Result<i64
         return Err(Error::new(ErrorKind::AlreadyExists, format!("the account `{id}` exists already")));
     };
     let mut pipe = Pipe::new(conn);
-    // The root has inode 1 and mode 0755, which is 493. From here on the transaction sees the rows of the
-    // account, and no longer those of the server.
-    pipe.simple(format!(
-        "SELECT set_config('garth.account', '{account}', true);
-         INSERT INTO garth.head (account, seq, time, next_ino, next_chunk, next_passage, passages, control,
-             projections, epoch, oldest, oldest_since, folded, queued, merged, stored, unindexed, long_dirs)
-         VALUES ({account}, 0, 0, 2, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
-         INSERT INTO garth.node (account, ino, seq, kind, mode, uid, gid, rdev, nlink, size, mtime, ctime,
-             birthtime, atime, target, attrs_seq, expires_at, content_seq)
-         VALUES ({account}, 1, 0, 1, 493, 0, 0, 0, 2, 0, 0, 0, 0, 0, NULL, 0, NULL, 0);
-         COMMIT"
-    ));
+    // From here on the transaction sees the rows of the account, and no longer those of the server.
+    pipe.simple(format!("SELECT set_config('garth.account', '{account}', true); {FIRST_ROWS}; COMMIT"));
     let written = pipe.run().await;
     if written.is_err() {
         drop(roll_back(conn).await);

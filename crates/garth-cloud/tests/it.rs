@@ -10,9 +10,11 @@ mod it {
     mod database;
     mod gated_commits;
     mod groups;
+    mod home;
     mod lost_commits;
     mod operations;
     mod random_operations;
+    mod pool;
     mod reads;
     mod schema;
     mod trips;

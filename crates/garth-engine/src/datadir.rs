@@ -20,7 +20,6 @@ mod deletions;
 mod folder;
 mod inspect;
 mod of_folder;
-mod open_trees;
 #[cfg(all(test, debug_assertions))]
 mod spans;
 
@@ -28,11 +27,12 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-use self::folder::{Folder, account_gone};
+use self::folder::Folder;
 use crate::engine::sqlite::SqliteFs;
 use crate::env::Env;
 use crate::error::Result;
 use crate::fs::AccountStore;
+use crate::home::account_gone;
 #[cfg(debug_assertions)]
 use crate::runtime::failpoint::Failpoints;
 

@@ -8,6 +8,10 @@ mod account;
 mod binding;
 mod key;
 mod key_owner;
+#[doc(hidden)]
+pub mod key_rows;
+#[doc(hidden)]
+pub mod open_trees;
 mod operator;
 mod token;
 
@@ -27,7 +31,10 @@ pub use self::account::{
     Account, AccountRequest, AccountState, Mark, StoredSize, check_account_id, is_being_deleted,
 };
 #[doc(hidden)]
-pub use self::account::{being_deleted, not_removed};
+pub use self::account::{
+    MAX_REQUESTS, REPEATABLE, account_gone, being_deleted, key_reused, new_tree_name, no_account,
+    not_removed, taken,
+};
 pub use self::binding::Binding;
 pub use self::key::{
     Admitted, ApiKey, KeysPage, MAX_KEY_LABEL, NewKey, Rotated, Rotation, Scope, scopes_to_text,

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use futures::FutureExt as _;
 use futures::future::join_all;
-use garth_engine::env::ManualClock;
 use garth_engine::home::{
     AccountRequest, AccountState, ApiKey, KeyOrigin, KeyOwner, KeysPage, NewKey, Rotation, Scope,
 };
@@ -23,8 +22,8 @@ pub struct HomeSubject {
     pub one: Arc<dyn Home>,
     /// Home of the second process.
     pub other: Arc<dyn Home>,
-    /// Clock that both follow.
-    pub clock: ManualClock,
+    /// Moves the clock forward that the home and the environments of both follow. It stands still otherwise.
+    pub advance: Box<dyn Fn(Duration)>,
     /// Takes the first step of the deletion of an account, and no other one, as a crash leaves it.
     pub begin_deletion: Box<dyn Fn(&str)>,
 }
@@ -222,7 +221,7 @@ async fn concurrent_deletions_have_one_winner(HomeSubject { one, other, .. }: &H
     assert!(refused.into_iter().all(|refused| refused.unwrap_err().is(ErrorKind::NotFound)));
 }
 
-async fn repeat_of_a_creation_creates_nothing(HomeSubject { one, other, clock, .. }: &HomeSubject) {
+async fn repeat_of_a_creation_creates_nothing(HomeSubject { one, other, advance, .. }: &HomeSubject) {
     let request = |key: &str, hash| AccountRequest::new("caller", key, [hash; 32]);
     let (first, late) = (request("create-1", 1), request("create-2", 1));
     let created = one.create_account_once("once", &first).await.unwrap();
@@ -236,7 +235,7 @@ async fn repeat_of_a_creation_creates_nothing(HomeSubject { one, other, clock, .
     assert_eq!(other.create_account_once("once", &first).await.unwrap(), created);
     assert_eq!(other.create_account_once("once", &late).await.unwrap(), found);
     assert!(one.account("once").await.unwrap_err().is(ErrorKind::NotFound), "nothing was created");
-    clock.advance(DAY);
+    advance(DAY);
     let again = other.create_account_once("once", &first).await.unwrap();
     assert!(again.1 && again.0.folder != created.0.folder, "after a day it is another request");
     let invalid = one.create_account_once("a/b", &request("create-3", 1)).await.unwrap_err();
@@ -337,11 +336,11 @@ async fn key_of_the_home_is_rotated(HomeSubject { one, other, .. }: &HomeSubject
     one.revoke_key(&home, &rotated.key.id).await.unwrap();
 }
 
-async fn keys_are_listed_in_pages(HomeSubject { one, other, clock, .. }: &HomeSubject) {
+async fn keys_are_listed_in_pages(HomeSubject { one, other, advance, .. }: &HomeSubject) {
     one.create_account("keys").await.unwrap();
     let mut made = Vec::new();
     for _ in 0..3 {
-        clock.advance(Duration::from_nanos(1));
+        advance(Duration::from_nanos(1));
         made.push(one.issue_key(new("keys")).await.unwrap().0);
     }
     let first = other.keys(&of("keys"), &KeysPage::default().limit(2)).await.unwrap();
@@ -382,15 +381,15 @@ async fn key_without_scopes_is_refused(HomeSubject { one, .. }: &HomeSubject) {
     }
 }
 
-async fn expired_key_is_rejected(HomeSubject { one, other, clock, .. }: &HomeSubject) {
+async fn expired_key_is_rejected(HomeSubject { one, other, advance, .. }: &HomeSubject) {
     one.create_account("expiring").await.unwrap();
     let mut expiring = new("expiring");
     expiring.expires = Some(one.env().now().plus_seconds(1));
     let (key, secret) = one.issue_key(expiring.clone()).await.unwrap();
-    clock.advance(Duration::from_nanos(999_999_999));
+    advance(Duration::from_nanos(999_999_999));
     assert_eq!(other.admit(secret.reveal()).await.unwrap().unwrap().key(), &key);
     assert_eq!(other.count_keys(&of("expiring")).await.unwrap(), 1);
-    clock.advance(Duration::from_nanos(1));
+    advance(Duration::from_nanos(1));
     assert!(other.admit(secret.reveal()).await.unwrap().is_none());
     assert_eq!(other.count_keys(&of("expiring")).await.unwrap(), 0);
     let listed = other.keys(&of("expiring"), &KeysPage::default()).await.unwrap();
@@ -400,7 +399,7 @@ async fn expired_key_is_rejected(HomeSubject { one, other, clock, .. }: &HomeSub
     assert!(late.unwrap_err().is(ErrorKind::Conflict));
 }
 
-async fn only_valid_keys_create_others(HomeSubject { one, other, clock, .. }: &HomeSubject) {
+async fn only_valid_keys_create_others(HomeSubject { one, other, advance, .. }: &HomeSubject) {
     let admin = |account| NewKey::new(account, &[Scope::Admin]);
     one.create_account("makers").await.unwrap();
     let (victim, _) = one.issue_key(new("makers")).await.unwrap();
@@ -420,7 +419,7 @@ async fn only_valid_keys_create_others(HomeSubject { one, other, clock, .. }: &H
     }
     one.revoke_key(&of("makers"), &own.id).await.unwrap();
     one.revoke_key(&KeyOwner::home(), &operator.id).await.unwrap();
-    clock.advance(Duration::from_secs(1));
+    advance(Duration::from_secs(1));
     for maker in [&operator, &own, &expired, &elsewhere] {
         let refused = other.issue_key(by(maker)).await.unwrap_err();
         assert!(refused.is(ErrorKind::AccessDenied), "{refused}");
@@ -435,7 +434,7 @@ async fn only_valid_keys_create_others(HomeSubject { one, other, clock, .. }: &H
     assert!(refused.is(ErrorKind::AccessDenied), "a key of an account makes none of the home: {refused}");
 }
 
-async fn repeat_of_a_request_returns_the_same_key(HomeSubject { one, other, clock, .. }: &HomeSubject) {
+async fn repeat_of_a_request_returns_the_same_key(HomeSubject { one, other, advance, .. }: &HomeSubject) {
     one.create_account("repeat").await.unwrap();
     let request = |key: &str, hash| {
         let mut new = new("repeat");
@@ -447,11 +446,11 @@ async fn repeat_of_a_request_returns_the_same_key(HomeSubject { one, other, cloc
     assert_eq!((again, same.reveal()), (key, secret.reveal()));
     assert!(other.issue_key(request("a", 2)).await.unwrap_err().is(ErrorKind::IdempotencyMismatch));
     assert_ne!(other.issue_key(request("b", 1)).await.unwrap().1.reveal(), secret.reveal());
-    clock.advance(DAY);
+    advance(DAY);
     assert!(other.issue_key(request("a", 1)).await.unwrap_err().is(ErrorKind::Conflict));
 }
 
-async fn repeat_of_a_rotation_returns_the_same_key(HomeSubject { one, other, clock, .. }: &HomeSubject) {
+async fn repeat_of_a_rotation_returns_the_same_key(HomeSubject { one, other, advance, .. }: &HomeSubject) {
     one.create_account("rotated-once").await.unwrap();
     let owner = of("rotated-once");
     let (old, _) = one.issue_key(new("rotated-once")).await.unwrap();
@@ -460,15 +459,15 @@ async fn repeat_of_a_rotation_returns_the_same_key(HomeSubject { one, other, clo
         rotation.origin = Some(KeyOrigin::new("token of the caller", "rotate", [hash; 32]));
         rotation
     };
-    clock.advance(Duration::from_millis(1));
+    advance(Duration::from_millis(1));
     let first = one.rotate_key(&owner, &old.id, request(1)).await.unwrap();
-    clock.advance(Duration::from_millis(1));
+    advance(Duration::from_millis(1));
     let again = other.rotate_key(&owner, &old.id, request(1)).await.unwrap();
     assert_eq!((&again.key, again.secret.reveal()), (&first.key, first.secret.reveal()));
     assert_eq!(again.old, first.old, "the grace is not extended");
     let mismatch = other.rotate_key(&owner, &old.id, request(2)).await.unwrap_err();
     assert!(mismatch.is(ErrorKind::IdempotencyMismatch), "{mismatch}");
-    clock.advance(DAY);
+    advance(DAY);
     assert!(other.rotate_key(&owner, &old.id, request(1)).await.unwrap_err().is(ErrorKind::Conflict));
     assert_eq!(
         ids(&other.keys(&owner, &KeysPage::with_revoked()).await.unwrap().items),
@@ -476,7 +475,7 @@ async fn repeat_of_a_rotation_returns_the_same_key(HomeSubject { one, other, clo
     );
 }
 
-async fn rotated_key_ends_after_its_grace(HomeSubject { one, other, clock, .. }: &HomeSubject) {
+async fn rotated_key_ends_after_its_grace(HomeSubject { one, other, advance, .. }: &HomeSubject) {
     one.create_account("rotated").await.unwrap();
     let (key, secret) = one.issue_key(new("rotated")).await.unwrap();
     let grace = Duration::from_secs(60);
@@ -485,7 +484,7 @@ async fn rotated_key_ends_after_its_grace(HomeSubject { one, other, clock, .. }:
     assert!(other.admit(secret.reveal()).await.unwrap().is_some());
     let again = one.rotate_key(&of("rotated"), &key.id, Rotation::default()).await;
     assert!(again.unwrap_err().is(ErrorKind::Conflict));
-    clock.advance(grace);
+    advance(grace);
     assert!(other.admit(secret.reveal()).await.unwrap().is_none());
     assert!(other.admit(rotated.secret.reveal()).await.unwrap().is_some());
 }

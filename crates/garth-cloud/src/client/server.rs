@@ -11,8 +11,9 @@ use super::pipe::Pipe;
 const OLDEST: i64 = 150_000;
 
 /// Version, encoding, `fsync`, and true if row-level security does not bind the role.
-const SERVER: &str = "SELECT current_setting('server_version_num')::bigint, current_setting('server_encoding'),
-    current_setting('fsync'), (SELECT r.rolsuper OR r.rolbypassrls FROM pg_roles r WHERE r.rolname = current_user)";
+const SERVER: &str = "SELECT current_setting('server_version_num')::bigint,
+    current_setting('server_encoding'), current_setting('fsync'),
+    (SELECT r.rolsuper OR r.rolbypassrls FROM pg_roles r WHERE r.rolname = current_user)";
 
 /// Refuses a server that cannot keep the promises of the engine, and a role that would see the rows of all
 /// accounts.
@@ -52,8 +53,8 @@ fn judge_values(version: i64, encoding: &str, fsync: &str, is_exempt: Option<boo
     }
     // A role without a row is one that cannot be judged.
     if is_exempt != Some(false) {
-        let message = "row-level security, which separates accounts, does not bind this role of the database; \
-            use one that is neither a superuser nor has BYPASSRLS";
+        let message = "row-level security, which separates accounts, does not bind this role of the \
+            database; use one that is neither a superuser nor has BYPASSRLS";
         return Err(Error::new(ErrorKind::AccessDenied, message));
     }
     Ok(())

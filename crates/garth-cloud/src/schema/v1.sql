@@ -13,6 +13,33 @@ CREATE FUNCTION garth.fork(since bigint, till bigint) RETURNS bigint
   FROM (SELECT 63 - coalesce(nullif(position(B'1' IN ((greatest(since, 1) - 1) # (till - 1))::bit(64)), 0), 64) + 1 AS k) AS bits $$;
 CREATE FUNCTION garth.me() RETURNS bigint LANGUAGE sql STABLE PARALLEL SAFE AS
   $$ SELECT nullif(current_setting('garth.account', true), '')::bigint $$;
+-- The clock of the database: of accounts, keys and their expiry.
+CREATE FUNCTION garth.now() RETURNS bigint LANGUAGE sql VOLATILE PARALLEL SAFE AS
+  $$ SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint * 1000 $$;
+-- Deletes at most about `most` rows of the account that the transaction has set. The head row goes first:
+-- without it, no commit finds the account. Row-level security hides the tables of the server. A row of a large
+-- table counts as many. Returns true if rows may be left. Rows are found by the key of their table: another
+-- scan would read those of other accounts, or all of this one.
+CREATE FUNCTION garth.sweep(most bigint) RETURNS boolean LANGUAGE plpgsql
+  SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+DECLARE t record; gone bigint;
+BEGIN
+  -- For account 0 it would delete the keys of the server.
+  IF coalesce(garth.me(), 0) <= 0 THEN RETURN false; END IF;
+  FOR t IN SELECT c.relname AS n, CASE WHEN c.relname IN ('chunk', 'staged', 'log_more') THEN 100 ELSE 1 END AS weight
+    FROM pg_catalog.pg_class c JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attname = 'account'
+      AND a.atttypid = 'bigint'::regtype
+    WHERE c.relnamespace = 'garth'::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition
+    ORDER BY c.relname <> 'head', c.relname
+  LOOP
+    EXECUTE format('DELETE FROM garth.%I WHERE account = $1 AND ctid = ANY (ARRAY(
+      SELECT ctid FROM garth.%I WHERE account = $1 LIMIT $2))', t.n, t.n) USING garth.me(), greatest(most / t.weight, 1);
+    GET DIAGNOSTICS gone = ROW_COUNT;
+    most := most - gone * t.weight;
+    IF most <= 0 THEN RETURN true; END IF;
+  END LOOP;
+  RETURN false;
+END $$;
 
 CREATE TABLE garth.format (one bigint PRIMARY KEY CHECK (one = 0), version int NOT NULL, secret bytea NOT NULL CHECK (octet_length(secret) = 32));
 CREATE TABLE garth.account (
@@ -20,17 +47,19 @@ CREATE TABLE garth.account (
   id text COLLATE "C" NOT NULL UNIQUE, folder text COLLATE "C" NOT NULL UNIQUE,
   created bigint NOT NULL, deleted boolean NOT NULL DEFAULT false, swept bigint NOT NULL DEFAULT 0);
 CREATE INDEX account_deleted ON garth.account (id) WHERE deleted;
+-- `account` is 0 for keys of the server.
 CREATE TABLE garth.access_key (
-  id text COLLATE "C" PRIMARY KEY, account bigint REFERENCES garth.account ON DELETE CASCADE,
+  id text COLLATE "C" PRIMARY KEY, account bigint NOT NULL,
   label bytea NOT NULL, scopes text NOT NULL, binding text, hash bytea NOT NULL CHECK (octet_length(hash) = 32),
   request bytea CHECK (octet_length(request) = 32), maker text COLLATE "C", successor text COLLATE "C",
   created bigint NOT NULL, expires bigint, revoked bigint);
 CREATE INDEX access_key_of ON garth.access_key (account, created, id);
 CREATE INDEX access_key_in_use ON garth.access_key (account, created, id) WHERE revoked IS NULL;
 CREATE TABLE garth.account_request (
-  number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, caller text COLLATE "C" NOT NULL, key bytea NOT NULL,
+  number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, caller bytea NOT NULL, key bytea NOT NULL,
   request bytea NOT NULL CHECK (octet_length(request) = 32), at bigint NOT NULL, changed boolean NOT NULL,
-  account text COLLATE "C" NOT NULL, folder text, created bigint, UNIQUE (caller, key));
+  account text COLLATE "C" NOT NULL, folder text, created bigint);
+CREATE UNIQUE INDEX account_request_of ON garth.account_request (sha256(caller), sha256(key));
 CREATE INDEX account_request_at ON garth.account_request (at);
 CREATE TABLE garth.instance (holder bytea PRIMARY KEY, until bigint NOT NULL);
 

@@ -9,14 +9,16 @@ use std::{fs, io};
 
 use futures::executor::block_on;
 
-use super::control::database::{ControlDb, new_folder};
-use super::open_trees::{OpenTrees, Turn};
+use super::control::database::ControlDb;
 use crate::engine::sqlite::chunk_store::PACKS;
 use crate::engine::sqlite::schema::DATABASE;
 use crate::engine::sqlite::writer_lock::WriterLock;
 use crate::engine::sqlite::{Backup, SqliteFs};
 use crate::error::{Error, ErrorKind, Result};
-use crate::home::{Account, AccountRequest, AccountState, Mark, StoredSize, check_account_id};
+use crate::home::open_trees::{OpenTrees, Turn};
+use crate::home::{
+    Account, AccountRequest, AccountState, Mark, StoredSize, account_gone, check_account_id, new_tree_name,
+};
 use crate::model::Timestamp;
 use crate::rule::Registry;
 use crate::runtime::Runtime;
@@ -80,7 +82,7 @@ impl Folder {
     fn create_tree(&self, id: &str, add: impl FnOnce(&str) -> Result<Account>) -> Result<Account> {
         check_account_id(id)?;
         // Random, and not the id: a new account never finds the files of a deleted one.
-        let name = new_folder(self.runtime.env())?;
+        let name = new_tree_name(self.runtime.env())?;
         let folder = self.tree_folder(&name);
         make_dir(&folder).map_err(failed("the account's folder cannot be created"))?;
         let discard = || {
@@ -140,7 +142,7 @@ impl Folder {
             return Err(Error::invalid("the backup's folder needs a name"));
         };
         let mut partial = name.to_owned();
-        partial.push(format!(".partial-{}", new_folder(self.runtime.env())?));
+        partial.push(format!(".partial-{}", new_tree_name(self.runtime.env())?));
         let partial = folder.with_file_name(partial);
         // The name comes last: a folder of that name is a complete backup.
         let copied = self.backup_to(&partial).and_then(|done| {
@@ -269,10 +271,6 @@ fn mark_of(files: [Option<(u64, i64, i64)>; 2]) -> Mark {
     let changed =
         changed.map(|(_, seconds, nanos)| seconds.saturating_mul(1_000_000_000).saturating_add(nanos));
     Mark::new(u128::from_le_bytes(value), changed.max().map(Timestamp))
-}
-
-pub(super) fn account_gone() -> Error {
-    Error::new(ErrorKind::NotFound, "the account was deleted")
 }
 
 /// Rejects a database that is missing or empty. It is created before the account is recorded, so it was lost

@@ -6,13 +6,12 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::DataDir;
-use super::folder::account_gone;
 use crate::env::Env;
 use crate::error::Result;
 use crate::fs::AccountStore;
 use crate::home::{
     Account, AccountRequest, Admitted, ApiKey, Backup, Home, KeyOwner, KeysPage, Mark, NewKey, Rotated,
-    Rotation, Secret, StoredSize,
+    Rotation, Secret, StoredSize, account_gone,
 };
 use crate::model::Listing;
 use crate::runtime::disk::free_space;

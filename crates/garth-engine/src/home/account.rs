@@ -4,9 +4,17 @@ use std::fmt;
 
 use icu_normalizer::ComposingNormalizerBorrowed;
 
+use crate::env::Env;
 use crate::error::{Error, ErrorKind, Result};
-use crate::model::Timestamp;
+use crate::model::{Timestamp, hex};
 use crate::path::check_id;
+
+/// Seconds for which a repeat of a request returns the result of the first attempt: as long as the record of
+/// any other write.
+pub const REPEATABLE: i64 = 24 * 60 * 60;
+
+/// Limit on the recorded requests that create or delete accounts. The oldest ones make room for new ones.
+pub const MAX_REQUESTS: i64 = 100_000;
 
 /// An account: one tree, stored apart from all others.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,6 +56,39 @@ pub fn not_removed(cause: Error) -> Error {
     let message = "the account is being deleted: its keys and files are out of reach, but the files cannot be \
         removed yet; garth tries again";
     Error::new(cause.kind(), message).with_source(BeingDeleted(Some(cause)))
+}
+
+/// Returns the error of a call that names an account that does not exist.
+pub fn no_account() -> Error {
+    Error::new(ErrorKind::NotFound, "there is no account of that name")
+}
+
+/// Returns the error of a call on an account that was deleted since it was found.
+pub fn account_gone() -> Error {
+    Error::new(ErrorKind::NotFound, "the account was deleted")
+}
+
+/// Returns the error of a creation for an id that an account in this state has.
+pub fn taken(state: AccountState) -> Error {
+    let message = match state {
+        AccountState::Active => "an account of that name exists already",
+        AccountState::Deleted => "an account of that name is being deleted; its name is free after that",
+    };
+    Error::new(ErrorKind::AlreadyExists, message)
+}
+
+/// Returns the error of a request whose idempotency key belongs to another one.
+pub fn key_reused() -> Error {
+    let message = "the idempotency key was used before with another request; use a new key";
+    Error::new(ErrorKind::IdempotencyMismatch, message)
+}
+
+/// Returns a new name of a tree ([`Account::folder`]).
+///
+/// # Errors
+/// `Io` if the system has no random bytes.
+pub fn new_tree_name(env: &Env) -> Result<String> {
+    Ok(hex(&env.random::<16>()?))
 }
 
 /// Cause of the errors of an account that is being deleted, with the error that keeps its files.

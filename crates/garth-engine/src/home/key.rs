@@ -319,6 +319,14 @@ pub struct Rotated {
     pub old: ApiKey,
 }
 
+impl Rotated {
+    /// Returns the result of a rotation: the new key with its token, and the old key.
+    #[doc(hidden)]
+    pub fn new(key: ApiKey, secret: Secret, old: ApiKey) -> Self {
+        Self { key, secret, old }
+    }
+}
+
 /// Returns scopes as they are stored: sorted, without duplicates, separated by spaces.
 ///
 /// # Errors

@@ -20,7 +20,8 @@ fn data_folder_keeps_the_contract_of_a_home() {
     let begin_deletion = Box::new(move |id: &str| {
         assert_eq!(control.execute("UPDATE account SET deleted = 1 WHERE id = ?1", [id]).unwrap(), 1);
     });
-    block_on(check(&HomeSubject { one, other, clock, begin_deletion }));
+    let advance = Box::new(move |by| clock.advance(by));
+    block_on(check(&HomeSubject { one, other, advance, begin_deletion }));
 }
 
 #[test]

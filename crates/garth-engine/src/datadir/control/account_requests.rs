@@ -4,15 +4,14 @@
 
 use rusqlite::{Connection, Row};
 
-use super::database::{ControlDb, account_of, find, insert, mark, no_account, taken};
-use super::key_rows::REPEATABLE;
-use crate::error::{Error, ErrorKind, Result};
-use crate::home::{Account, AccountRequest, AccountState, check_account_id};
+use super::database::{ControlDb, account_of, find, insert, mark};
+use crate::error::Result;
+use crate::home::{
+    Account, AccountRequest, AccountState, MAX_REQUESTS, REPEATABLE, check_account_id, key_reused,
+    no_account, taken,
+};
 use crate::model::Timestamp;
 use crate::sqlite::{DbResult, one};
-
-/// Limit on the records. The oldest ones make room for new ones.
-const MAX_RECORDS: i64 = 100_000;
 
 /// Account that a request was about, if it existed, and true if the request has changed it.
 type Recorded = (Option<Account>, bool);
@@ -101,10 +100,7 @@ fn recorded(conn: &Connection, request: &AccountRequest, now: Timestamp) -> DbRe
     };
     let since = now.plus_seconds(-REPEATABLE).0;
     match one(conn, sql, (&request.caller, &request.idempotency_key, since), read)? {
-        Some((hash, _)) if hash != request.request_hash => {
-            let message = "the idempotency key was used before with another request; use a new key";
-            Err(Error::new(ErrorKind::IdempotencyMismatch, message).into())
-        }
+        Some((hash, _)) if hash != request.request_hash => Err(key_reused().into()),
         found => Ok(found.map(|(_, recorded)| recorded)),
     }
 }
@@ -118,7 +114,7 @@ fn record(
 ) -> DbResult<()> {
     conn.execute("DELETE FROM account_request WHERE at <= ?1", [now.plus_seconds(-REPEATABLE).0])?;
     let sql = "DELETE FROM account_request WHERE number <= (SELECT max(number) FROM account_request) - ?1";
-    conn.execute(sql, [MAX_RECORDS - 1])?;
+    conn.execute(sql, [MAX_REQUESTS - 1])?;
     let sql = "INSERT INTO account_request (caller, key, request, at, changed, account, folder, created)
                VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
     let (folder, created) = account.as_ref().map(|found| (&*found.folder, found.created.0)).unzip();
@@ -148,6 +144,7 @@ mod tests {
 
     use super::*;
     use crate::env::{Env, ManualClock};
+    use crate::error::ErrorKind;
 
     const START: Timestamp = Timestamp(1_000_000_000_000_000_000);
 
@@ -188,7 +185,7 @@ mod tests {
                     SELECT 'caller', n, zeroblob(32), ?1, 0, 'none' FROM n";
         control.write(|conn| Ok(conn.execute(many, [START.0])?)).unwrap();
         control.mark_deleted_once("none", &request("new", 1)).unwrap();
-        assert_eq!(records(&control), MAX_RECORDS);
+        assert_eq!(records(&control), MAX_REQUESTS);
         let oldest = "SELECT min(number) FROM account_request";
         let oldest: i64 = control.read(|conn| Ok(conn.query_row(oldest, [], |row| row.get(0))?)).unwrap();
         assert_eq!(oldest, 2);

@@ -12,7 +12,7 @@ use rusqlite::{Connection, Row, Transaction, TransactionBehavior};
 use super::reserve::Reserve;
 use crate::env::Env;
 use crate::error::{Error, ErrorKind, Result};
-use crate::home::{Account, AccountState, Hasher, being_deleted, check_account_id};
+use crate::home::{Account, AccountState, Hasher, being_deleted, check_account_id, no_account, taken};
 use crate::model::{Timestamp, hex};
 use crate::runtime::Runtime;
 use crate::runtime::disk::{failed, sync_dir};
@@ -266,23 +266,6 @@ fn create_file(folder: &Path, env: &Env) -> Result<()> {
     };
     fs::remove_file(&new).map_err(&failed)?;
     linked.map_err(&failed)
-}
-
-/// Returns a new folder name of 128 random bits.
-pub(in crate::datadir) fn new_folder(env: &Env) -> Result<String> {
-    Ok(hex(&env.random::<16>()?))
-}
-
-pub(super) fn no_account() -> Error {
-    Error::new(ErrorKind::NotFound, "there is no account of that name")
-}
-
-pub(super) fn taken(state: AccountState) -> Error {
-    let message = match state {
-        AccountState::Active => "an account of that name exists already",
-        AccountState::Deleted => "an account of that name is being deleted; its name is free after that",
-    };
-    Error::new(ErrorKind::AlreadyExists, message)
 }
 
 /// Records an account. Returns false if there is one of that id, also one that is being deleted.

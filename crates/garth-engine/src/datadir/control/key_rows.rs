@@ -3,20 +3,18 @@
 
 use rusqlite::types::Type;
 use rusqlite::{Connection, Row, Transaction, TransactionBehavior};
-use subtle::ConstantTimeEq as _;
 
-use super::database::{ControlDb, find, no_account};
-use crate::error::{Error, ErrorKind, Result};
+use super::database::{ControlDb, find};
+use crate::error::Result;
+use crate::home::key_rows::{
+    EarlierKey, KeyRow, check_expiry, check_replaceable, end_of_replaced, invalid_maker, no_key,
+};
 use crate::home::{
     AccountState, Admitted, ApiKey, Binding, Issued, KeyOrigin, KeyOwner, KeysPage, NewKey, Rotated,
-    Rotation, Scope, Secret, SecretHash, being_deleted, scopes_to_text, token_id,
+    Rotation, Secret, SecretHash, being_deleted, no_account, scopes_to_text, token_id,
 };
 use crate::model::{Listing, Timestamp};
 use crate::sqlite::{DbResult, all, one};
-
-/// Time for which a repeat of a request returns the key that the request has created: as long as the record
-/// of any other write.
-pub(super) const REPEATABLE: i64 = 24 * 60 * 60;
 
 /// Writes SQL with the columns that [`key_of`] reads.
 macro_rules! sql {
@@ -46,9 +44,7 @@ impl ControlDb {
                 return Ok((key, issued.secret));
             }
             // After the search for an earlier try: its key may have expired by now.
-            if row.expires.is_some_and(|expires| expires <= now) {
-                return Err(Error::invalid("the key would have expired already; name a later time").into());
-            }
+            check_expiry(row.expires, now)?;
             Ok((row.insert(conn, &issued, now)?, issued.secret))
         })
     }
@@ -68,15 +64,7 @@ impl ControlDb {
             if let Some(key) = repeated(conn, &issued, rotation.origin.as_ref(), now)? {
                 return Ok(Rotated { key, secret: issued.secret, old });
             }
-            if let Some(successor) = successor {
-                // The end of its grace would become the expiry of another new key.
-                let message = format!("this key was replaced by {successor} already; rotate that one");
-                return Err(Error::new(ErrorKind::Conflict, message).into());
-            }
-            if !old.is_valid(now) {
-                let message = "this key is revoked or expired; create another one in its place";
-                return Err(Error::new(ErrorKind::Conflict, message).into());
-            }
+            check_replaceable(&old, successor.as_deref(), now)?;
             let row = NewRow {
                 account,
                 label: &old.label,
@@ -227,26 +215,9 @@ fn repeated(
 ) -> DbResult<Option<ApiKey>> {
     let Some(origin) = origin else { return Ok(None) };
     let sql = sql!("SELECT", ", hash, request FROM access_key WHERE id = ?1");
-    let row =
-        |row: &Row<'_>| Ok((key_of(row)?, row.get::<_, SecretHash>(9)?, row.get::<_, Option<[u8; 32]>>(10)?));
-    let Some((key, hash, request)) = one(conn, sql, [&issued.id], row)? else { return Ok(None) };
-    if !bool::from(hash.ct_eq(&issued.hash)) {
-        // Two of 2^64 ids are the same.
-        let message = "this idempotency key cannot be used; use another one";
-        return Err(Error::new(ErrorKind::Conflict, message).into());
-    }
-    if request != Some(origin.request_hash()) {
-        let message = "the idempotency key was used before with another request; use a new key";
-        return Err(Error::new(ErrorKind::IdempotencyMismatch, message).into());
-    }
-    if key.created.plus_seconds(REPEATABLE) <= now {
-        let message = format!(
-            "this idempotency key created the API key {} more than a day ago; use a new one to create another",
-            key.id
-        );
-        return Err(Error::new(ErrorKind::Conflict, message).into());
-    }
-    Ok(Some(key))
+    let row = |row: &Row<'_>| Ok(EarlierKey { key: key_of(row)?, hash: row.get(9)?, request: row.get(10)? });
+    let earlier = one(conn, sql, [&issued.id], row)?;
+    Ok(earlier.map(|earlier| earlier.repeated(issued, origin, now)).transpose()?)
 }
 
 /// Returns a key of an account or of the data folder, and the id of the key that has replaced it.
@@ -266,13 +237,8 @@ fn replace(
     successor: &str,
     (now, rotation): (Timestamp, &Rotation),
 ) -> DbResult<ApiKey> {
-    let grace = i64::try_from(rotation.grace.as_nanos()).unwrap_or(i64::MAX);
-    let end = now.0.saturating_add(grace);
-    let (expires, revoked) = match grace {
-        0 => (old.expires.map(|time| time.0), Some(now.0)),
-        // A grace never makes a key live longer.
-        _ => (Some(old.expires.map_or(end, |time| time.0.min(end))), None),
-    };
+    let (expires, revoked) = end_of_replaced(old, rotation, now);
+    let [expires, revoked] = [expires, revoked].map(|time| time.map(|time| time.0));
     let sql =
         sql!("UPDATE access_key SET successor = ?2, expires = ?3, revoked = ?4 WHERE id = ?1 RETURNING", "");
     Ok(conn.query_row(sql, (&old.id, successor, expires, revoked), key_of)?)
@@ -294,59 +260,30 @@ fn check_maker(conn: &Connection, maker: Option<&str>, owner: &KeyOwner, now: Ti
     let sql = "SELECT 1 FROM access_key WHERE id = ?1 AND (account IS NULL OR account IS ?2)
                AND revoked IS NULL AND (expires IS NULL OR expires > ?3)";
     let found = one(conn, sql, (maker, owner.account(), now.0), |_| Ok(()))?;
-    let message = "the API key that asks for another one is revoked or expired";
-    Ok(found.ok_or_else(|| Error::new(ErrorKind::AccessDenied, message))?)
-}
-
-fn no_key(owner: &KeyOwner) -> Error {
-    let owner = if owner.account().is_some() { "this account" } else { "the data folder" };
-    Error::new(ErrorKind::NotFound, format!("{owner} has no key of that id"))
+    Ok(found.ok_or_else(invalid_maker)?)
 }
 
 /// Reads a key from the columns of `sql!`.
 fn key_of(row: &Row<'_>) -> rusqlite::Result<ApiKey> {
-    let (scopes, binding) = (scopes_of(row)?, binding_of(row)?);
-    key_with(
-        row,
-        scopes.into_iter().collect::<Result<_>>().map_err(damaged(3))?,
-        binding.map_err(damaged(4))?,
-    )
+    let damaged = |error| rusqlite::Error::FromSqlConversionFailure(3, Type::Text, Box::new(error));
+    row_of(row)?.key().map_err(damaged)
 }
 
-/// Reads a key as [`key_of`] does, to show it. One whose scopes or binding cannot be read is marked: it must
-/// neither hide the other keys of a list nor stay valid.
+/// Reads a key as [`key_of`] does, to show it.
 fn listed_key_of(row: &Row<'_>) -> rusqlite::Result<ApiKey> {
-    let (scopes, binding) = (scopes_of(row)?, binding_of(row)?);
-    let is_damaged = binding.is_err() || scopes.iter().any(Result::is_err);
-    let key = key_with(row, scopes.into_iter().flatten().collect(), binding.unwrap_or_default())?;
-    Ok(ApiKey { is_damaged, ..key })
+    Ok(row_of(row)?.listed())
 }
 
-fn scopes_of(row: &Row<'_>) -> rusqlite::Result<Vec<Result<Scope>>> {
-    Ok(row.get::<_, String>(3)?.split(' ').map(str::parse).collect())
-}
-
-/// Returns the binding. One that cannot be read must not make a free key.
-fn binding_of(row: &Row<'_>) -> rusqlite::Result<serde_json::Result<Binding>> {
-    let json: Option<String> = row.get(4)?;
-    Ok(json.map_or_else(|| Ok(Binding::default()), |json| serde_json::from_str(&json)))
-}
-
-fn key_with(row: &Row<'_>, scopes: Vec<Scope>, binding: Binding) -> rusqlite::Result<ApiKey> {
-    Ok(ApiKey {
+fn row_of(row: &Row<'_>) -> rusqlite::Result<KeyRow> {
+    Ok(KeyRow {
         id: row.get(0)?,
         account: row.get(1)?,
         label: row.get(2)?,
-        scopes,
-        binding,
+        scopes: row.get(3)?,
+        binding: row.get(4)?,
         created: Timestamp(row.get(5)?),
         expires: row.get::<_, Option<i64>>(6)?.map(Timestamp),
         revoked: row.get::<_, Option<i64>>(7)?.map(Timestamp),
         maker: row.get(8)?,
-        is_damaged: false,
     })
-}
-
-fn damaged<E: std::error::Error + Send + Sync + 'static>(column: usize) -> impl FnOnce(E) -> rusqlite::Error {
-    move |error| rusqlite::Error::FromSqlConversionFailure(column, Type::Text, Box::new(error))
 }

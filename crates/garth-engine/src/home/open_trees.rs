@@ -2,6 +2,7 @@
 //! unused.
 
 use std::collections::{BTreeMap, HashMap};
+use std::fmt;
 use std::sync::{Arc, Mutex, Weak};
 
 use futures::lock::{self as async_lock, OwnedMutexGuard};
@@ -13,11 +14,11 @@ use crate::threads::lock::lock;
 /// it and the others wait, without a thread and without delaying other trees.
 type Slot<T> = Arc<async_lock::Mutex<Weak<T>>>;
 
-/// Turn to open one tree.
-pub(super) type Turn<T> = OwnedMutexGuard<Weak<T>>;
+/// Turn to open one tree. It ends when it is dropped.
+pub type Turn<T> = OwnedMutexGuard<Weak<T>>;
 
 /// Open trees by the name of their folder.
-pub(super) struct OpenTrees<T> {
+pub struct OpenTrees<T> {
     capacity: usize,
     /// Returns true if an instance may be returned again. One whose storage failed is released, to be opened
     /// again.
@@ -34,14 +35,21 @@ struct State<T> {
     tick: u64,
 }
 
+impl<T> fmt::Debug for OpenTrees<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OpenTrees").field("capacity", &self.capacity).finish_non_exhaustive()
+    }
+}
+
 impl<T> OpenTrees<T> {
-    pub(super) fn new(capacity: usize, is_sound: fn(&T) -> bool) -> Self {
+    /// Returns a cache that keeps at most `capacity` trees open unused.
+    pub fn new(capacity: usize, is_sound: fn(&T) -> bool) -> Self {
         let state = State { slots: HashMap::new(), kept: HashMap::new(), by_use: BTreeMap::new(), tick: 0 };
         Self { capacity, is_sound, state: Mutex::new(state) }
     }
 
     /// Waits for the turn to open the tree of this name.
-    pub(super) async fn turn(&self, name: &str) -> Turn<T> {
+    pub async fn turn(&self, name: &str) -> Turn<T> {
         // The lock of the map is released before the wait.
         let slot = lock(&self.state).slots.entry(name.to_owned()).or_default().clone();
         slot.lock_owned().await
@@ -50,32 +58,47 @@ impl<T> OpenTrees<T> {
     /// Returns the instance of this name, and opens it if there is none.
     ///
     /// # Errors
-    /// Errors of `open`; `Poisoned` while anybody holds an instance whose storage failed: the disk is read
-    /// again only once nobody has it open.
-    pub(super) fn get(
+    /// Errors of `open`; as [`held`](Self::held).
+    pub fn get(
         &self,
         name: &str,
         turn: &mut Turn<T>,
         open: impl FnOnce() -> Result<Arc<T>>,
     ) -> Result<Arc<T>> {
+        match self.held(name, turn)? {
+            Some(tree) => Ok(tree),
+            None => Ok(self.put(name, turn, open()?)),
+        }
+    }
+
+    /// Returns the instance of this name that is kept open or that a caller holds, and keeps it open.
+    ///
+    /// # Errors
+    /// `Poisoned` while anybody holds an instance whose storage failed: the disk is read again only once
+    /// nobody has it open.
+    pub fn held(&self, name: &str, turn: &mut Turn<T>) -> Result<Option<Arc<T>>> {
         if let Some(tree) = self.kept(name) {
-            return Ok(tree);
+            return Ok(Some(tree));
         }
         // Not kept, but a caller may still hold it: a second instance would have its own caches and writer.
-        let tree = match turn.upgrade() {
-            Some(tree) if (self.is_sound)(&tree) => tree,
-            Some(_) => return Err(still_open()),
-            None => open()?,
-        };
+        match turn.upgrade() {
+            Some(tree) if (self.is_sound)(&tree) => Ok(Some(self.put(name, turn, tree))),
+            Some(_) => Err(still_open()),
+            None => Ok(None),
+        }
+    }
+
+    /// Keeps an instance open that was opened in its turn. Returns it.
+    pub fn put(&self, name: &str, turn: &mut Turn<T>, tree: Arc<T>) -> Arc<T> {
         **turn = Arc::downgrade(&tree);
         // Dropped without the lock: closing a tree takes time.
         let evicted = lock(&self.state).keep(name, &tree, self.capacity);
         drop(evicted);
-        Ok(tree)
+        tree
     }
 
     /// Returns the instance of this name, if it is kept open.
-    pub(super) fn kept(&self, name: &str) -> Option<Arc<T>> {
+    pub fn kept(&self, name: &str) -> Option<Arc<T>> {
         let tree = lock(&self.state).touch(name)?;
         if (self.is_sound)(&tree) {
             return Some(tree);
@@ -85,7 +108,7 @@ impl<T> OpenTrees<T> {
     }
 
     /// Drops all trees that are kept open. Returns true if there was one.
-    pub(super) fn evict_all(&self) -> bool {
+    pub fn evict_all(&self) -> bool {
         let evicted = {
             let mut state = lock(&self.state);
             state.by_use.clear();
@@ -95,7 +118,7 @@ impl<T> OpenTrees<T> {
     }
 
     /// Stops keeping the tree of this name open, and returns the instance that anybody has.
-    pub(super) fn take(&self, name: &str) -> Option<Arc<T>> {
+    pub fn take(&self, name: &str) -> Option<Arc<T>> {
         let (kept, slot) = {
             let mut state = lock(&self.state);
             (state.take(name), state.slots.get(name).cloned())
@@ -108,14 +131,14 @@ impl<T> OpenTrees<T> {
     }
 
     /// Returns the names of all trees that anybody may have open.
-    pub(super) fn names(&self) -> Vec<String> {
+    pub fn names(&self) -> Vec<String> {
         let is_open = |slot: &Slot<T>| slot.try_lock().is_none_or(|tree| tree.strong_count() > 0);
         let state = lock(&self.state);
         state.slots.iter().filter(|(_, slot)| is_open(slot)).map(|(name, _)| name.clone()).collect()
     }
 
     /// Stops keeping the tree of this name open; callers that hold it still do.
-    pub(super) fn forget(&self, name: &str) {
+    pub fn forget(&self, name: &str) {
         // Dropped without the lock, as above.
         let tree = lock(&self.state).take(name);
         drop(tree);
