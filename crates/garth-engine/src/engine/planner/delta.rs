@@ -184,7 +184,7 @@ impl Delta {
     }
 
     /// Returns true if the batch moved or removed subtrees.
-    pub(super) fn moves_subtrees(&self) -> bool {
+    pub fn moves_subtrees(&self) -> bool {
         !self.subtrees.is_empty() || !self.subtrees.lost().is_empty()
     }
 
