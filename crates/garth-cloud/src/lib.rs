@@ -4,7 +4,9 @@
 //! - [`client`]: connections, statements that are sent together, and errors;
 //! - [`schema`]: the tables, and how they are created;
 //! - [`rows`]: rows that the planner reads, and row changes;
-//! - [`commit`]: groups of batches, each group in one transaction.
+//! - [`commit`]: groups of batches, each group in one transaction;
+//! - [`indexing`]: text that is indexed after its commit, and derived rows that are derived again;
+//! - [`query_keys`]: nodes by the keys that are derived from them.
 //!
 //! The engine is being built, and no command uses it yet. It commits writes and appends of new and existing
 //! files, and directories; anything else fails with `Unsupported`. Why its statements are as they are:
@@ -12,5 +14,7 @@
 
 pub mod client;
 pub mod commit;
+pub mod indexing;
+pub mod query_keys;
 pub mod rows;
 pub mod schema;

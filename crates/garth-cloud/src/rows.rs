@@ -1,10 +1,13 @@
 //! Rows that the planner reads from the database, and row changes.
 
-mod columns;
+pub(crate) mod columns;
+pub(crate) mod derived;
 mod fetch;
-mod parameters;
+pub(crate) mod parameters;
+mod round;
 mod wanted;
 mod writes;
 
+pub use derived::DerivedWrites;
 pub use fetch::PgRows;
-pub use writes::{NewPassage, Writes};
+pub use writes::Writes;

@@ -6,15 +6,16 @@ use std::sync::Arc;
 
 use garth_engine::engine::planner::{Fetch, Fetched, HeadRow, Key, RowStore};
 use garth_engine::model::{At, Batch, Op, Timestamp};
-use garth_engine::rule::Rules;
+use garth_engine::rule::{Registry, Rules};
 use garth_engine::{Error, ErrorKind, Result};
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
 use super::columns::{column, head, number};
+use super::derived::{DerivedKeys, Projections};
 use super::wanted::{Wanted, unsupported};
 use super::writes::Writes;
-use crate::client::{Connection, Pipe, param};
+use crate::client::{Connection, Param, Pipe, param};
 
 /// Head row, locked, and with it the account. Later statements see what the transaction has committed that
 /// this one waited for: each statement of a transaction with READ COMMITTED has a snapshot of its own.
@@ -32,6 +33,8 @@ pub struct PgRows<'c> {
     conn: &'c Connection,
     account: i64,
     rules: Arc<Rules>,
+    registry: Registry,
+    projections: Projections,
     rows: RowStore,
     /// Statements to send with the next round: changes that the rows of that round include.
     pipe: Pipe<'c>,
@@ -50,11 +53,29 @@ impl<'c> PgRows<'c> {
             account,
             rows: RowStore::new(Arc::clone(&rules)),
             rules,
+            registry: Registry::empty(),
+            projections: Projections::of(&Registry::empty()),
             pipe: Pipe::new(conn),
             state: None,
             next_passage: 0,
             content: BTreeSet::new(),
         }
+    }
+
+    /// Sets the registry with the projections of keys.
+    #[must_use]
+    pub fn with_registry(self, registry: &Registry) -> Self {
+        Self { registry: registry.clone(), projections: Projections::of(registry), ..self }
+    }
+
+    /// Returns the registry with the projections of keys.
+    pub(crate) fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
+    /// Returns the head row with all changes so far; `None` until the account is locked.
+    pub(crate) fn head(&self) -> Option<HeadRow> {
+        self.state.map(|state| state.head)
     }
 
     /// Announces the files whose content the batches replace, so that their extents are fetched together with
@@ -97,8 +118,27 @@ impl<'c> PgRows<'c> {
         pipe.run().await.map(drop)
     }
 
+    /// Adds a statement to those of the next round or the commit. Its first parameter is the account.
+    pub(crate) fn add(&mut self, sql: &'static str, params: Vec<Param>) {
+        let account = param(self.account, Type::INT8);
+        self.pipe.query(sql, [account].into_iter().chain(params).collect());
+    }
+
+    /// Runs a statement behind all changes so far, whose first parameter is the account.
+    ///
+    /// # Errors
+    /// The first error of a statement: then nothing is committed.
+    pub(crate) async fn query(&mut self, sql: &'static str, params: Vec<Param>) -> Result<Vec<Row>> {
+        let mut pipe = std::mem::replace(&mut self.pipe, Pipe::new(self.conn));
+        let account = param(self.account, Type::INT8);
+        let place = pipe.query(sql, [account].into_iter().chain(params).collect());
+        let mut answers = pipe.run().await?;
+        Ok(if place < answers.len() { answers.swap_remove(place) } else { Vec::new() })
+    }
+
     async fn round(&mut self) -> Result<Fetched> {
-        let wanted = Wanted::new(self.rows.take_wanted(), std::mem::take(&mut self.content));
+        let derived = DerivedKeys::new(self.projections.clone());
+        let mut wanted = Wanted::new(self.rows.take_wanted(), std::mem::take(&mut self.content), derived);
         let mut pipe = std::mem::replace(&mut self.pipe, Pipe::new(self.conn));
         let begun = self.state.is_none().then(|| begin(&mut pipe, self.account));
         let places = wanted.send(&mut pipe, self.account);
@@ -106,7 +146,7 @@ impl<'c> PgRows<'c> {
         if let Some((lock, clock)) = begun {
             self.begun(answers[lock].first(), answers[clock].first())?;
         }
-        wanted.put(&mut self.rows, &places, &answers)?;
+        wanted.put(&mut self.rows, places, &answers)?;
         self.state.ok_or_else(|| Error::new(ErrorKind::Unavailable, "no row has been fetched"))
     }
 

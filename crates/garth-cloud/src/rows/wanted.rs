@@ -11,7 +11,9 @@ use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
 use super::columns::{attributes, column, extent, name, newest_columns, newest_node, number, place};
+use super::derived::DerivedKeys;
 use super::parameters::{ints, texts};
+use super::round::{Round, Sent};
 use crate::client::{Pipe, param};
 
 // Each of these statements goes from the keys, which are in arrays, to the rows: LATERAL with OFFSET 0 (or
@@ -78,6 +80,7 @@ pub(super) struct Wanted {
     extents: Vec<(u64, u64, u64)>,
     stored: Vec<Vec<u8>>,
     quotas: bool,
+    derived: DerivedKeys,
     /// Keys that this engine does not fetch yet.
     other: Vec<RowKey>,
 }
@@ -92,12 +95,14 @@ pub(super) struct Places {
     extents: Option<usize>,
     stored: Option<usize>,
     quotas: Option<usize>,
+    derived: Sent,
 }
 
 impl Wanted {
-    /// Sorts keys by kind. `content` are files whose extents are fetched by path.
-    pub(super) fn new(keys: Vec<RowKey>, content: BTreeSet<Key>) -> Self {
-        let mut wanted = Self { content: content.into_iter().collect(), ..Self::default() };
+    /// Sorts keys by kind. `content` are files whose extents are fetched by path, and `derived` takes the keys
+    /// of derived rows.
+    pub(super) fn new(keys: Vec<RowKey>, content: BTreeSet<Key>, derived: DerivedKeys) -> Self {
+        let mut wanted = Self { content: content.into_iter().collect(), derived, ..Self::default() };
         for key in keys {
             match key {
                 RowKey::Name(dir, name) => wanted.names.push((dir, name)),
@@ -106,7 +111,7 @@ impl Wanted {
                 RowKey::Extents(ino, from, to) => wanted.extents.push((ino, from, to)),
                 RowKey::Stored(hash) => wanted.stored.push(hash),
                 RowKey::Quotas => wanted.quotas = true,
-                other => wanted.other.push(other),
+                other => wanted.other.extend(wanted.derived.add(other)),
             }
         }
         // In the order of their indexes, which they so read from one end to the other.
@@ -117,8 +122,10 @@ impl Wanted {
     }
 
     /// Adds the statements that fetch the rows.
-    pub(super) fn send(&self, pipe: &mut Pipe<'_>, account: i64) -> Places {
-        let mut places = Places::default();
+    pub(super) fn send(&mut self, pipe: &mut Pipe<'_>, account: i64) -> Places {
+        let mut round = Round { pipe: &mut *pipe, account, sent: Sent::default() };
+        std::mem::take(&mut self.derived).fetch(&mut round);
+        let mut places = Places { derived: round.sent, ..Places::default() };
         let account = || param(account, Type::INT8);
         let keys = |keys: &[Key]| {
             let dirs = texts(keys.iter().map(|(dir, _)| dir.clone()));
@@ -155,7 +162,7 @@ impl Wanted {
     }
 
     /// Puts the values of all keys into the store.
-    pub(super) fn put(self, store: &mut RowStore, places: &Places, answers: &[Vec<Row>]) -> Result<()> {
+    pub(super) fn put(self, store: &mut RowStore, places: Places, answers: &[Vec<Row>]) -> Result<()> {
         let rows =
             |place: Option<usize>| place.and_then(|place| answers.get(place)).map_or(&[][..], Vec::as_slice);
         put_names(store, &self.names, &self.content, (rows(places.names), rows(places.content)))?;
@@ -182,6 +189,7 @@ impl Wanted {
             };
             store.put(RowKey::Quotas, quotas);
         }
+        places.derived.put(store, answers)?;
         for key in self.other {
             // Mostly it was prefetched only, for rows that are derived later. A batch that reads it fails.
             let message = "this engine cannot read all rows yet that the operation needs";
@@ -280,10 +288,14 @@ mod tests {
     #[test]
     fn keys_are_sorted_by_kind() {
         let names = ["b", "a"].map(|name| RowKey::Name("/d".to_owned(), name.to_owned()));
-        let keys = names.into_iter().chain([RowKey::Node(7), RowKey::Quotas, RowKey::Keys(7)]).collect();
-        let wanted = Wanted::new(keys, BTreeSet::from([("/d".to_owned(), "c".to_owned())]));
+        let keys = names
+            .into_iter()
+            .chain([RowKey::Node(7), RowKey::Quotas, RowKey::Keys(7), RowKey::Chunk(7)])
+            .collect();
+        let content = BTreeSet::from([("/d".to_owned(), "c".to_owned())]);
+        let wanted = Wanted::new(keys, content, DerivedKeys::default());
         assert_eq!(wanted.names.iter().map(|(_, name)| name.as_str()).collect::<Vec<_>>(), ["a", "b"]);
-        assert_eq!((wanted.nodes, wanted.quotas, wanted.other), (vec![7], true, vec![RowKey::Keys(7)]));
+        assert_eq!((wanted.nodes, wanted.quotas, wanted.other), (vec![7], true, vec![RowKey::Chunk(7)]));
         assert_eq!(wanted.content.len(), 1);
     }
 
@@ -299,7 +311,8 @@ mod tests {
             RowKey::Chunk(3),
         ];
         let mut store = RowStore::new(Arc::new(Rules::none()));
-        Wanted::new(keys, BTreeSet::new()).put(&mut store, &Places::default(), &[]).unwrap();
+        let wanted = Wanted::new(keys, BTreeSet::new(), DerivedKeys::default());
+        wanted.put(&mut store, Places::default(), &[]).unwrap();
         assert_eq!(store.name("", "a").unwrap(), None);
         assert_eq!(store.newest_node(9).unwrap(), None);
         assert_eq!(store.extents(9, 0, 5).unwrap(), []);

@@ -36,6 +36,8 @@ pub struct Derived {
     pub keys: Vec<(u64, KeysChange)>,
     /// Changes of the passages of files, by inode.
     pub passages: BTreeMap<u64, Reindexed>,
+    /// Sizes of edited files, before or after the group, whichever is larger.
+    pub sizes: BTreeMap<u64, u64>,
 }
 
 /// Derives the rows that follow from the results of [`plan_group`](super::plan_group), on the same rows. Most
@@ -151,7 +153,8 @@ fn derive<R: DerivedRows>(
     // Even after a miss, to learn of more rows at once.
     let passages = rows.reindexed(tokenizer, changes);
     keyed?;
-    Ok(Derived { keys, passages: passages? })
+    let sizes = changes.edits.iter().map(|(ino, edit)| (*ino, edit.old_size.max(edit.new_size))).collect();
+    Ok(Derived { keys, passages: passages?, sizes })
 }
 
 /// State after a group, with the keys and passages from before it.

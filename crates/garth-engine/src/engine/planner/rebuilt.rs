@@ -23,18 +23,32 @@ const AROUND: u64 = SEGMENT + (32 << 10);
 /// Cost of looking at a file, in bytes of text.
 const PER_FILE: u64 = 2 << 10;
 
-/// Indexes parts of files again, each from a byte on and about `step` bytes long. The first files are indexed
-/// until as many bytes have been; the others are not in the result. A file that cannot be read has its error.
+/// File to index again.
+#[derive(Clone, Copy, Debug)]
+pub struct FileToIndex {
+    /// Inode.
+    pub ino: u64,
+    /// Byte from which on it is indexed.
+    pub off: u64,
+    /// True to index it only if the database has a record that its text is not indexed from this byte on.
+    pub is_left: bool,
+}
+
+/// Part of a file that was indexed again; `None` if it is not left for later from the given byte on.
+pub type IndexedPart = Result<Option<RebuiltPart>>;
+
+/// Indexes parts of files again, each about `step` bytes long. The first files are indexed until as many bytes
+/// have been; the others are not in the result. A file that cannot be read has its error.
 ///
 /// # Errors
 /// `TooLarge` after `rounds` rounds; errors of `fetch`.
 pub async fn index_files<D: Fetch>(
     database: &mut D,
-    files: &[(u64, u64)],
+    files: &[FileToIndex],
     (step, rounds): (u64, usize),
     tokenizer: &mut Tokenizer,
-) -> Result<Vec<(u64, Result<RebuiltPart>)>> {
-    for (place, (ino, off)) in files.iter().enumerate() {
+) -> Result<Vec<(u64, IndexedPart)>> {
+    for (place, FileToIndex { ino, off, .. }) in files.iter().enumerate() {
         // Mostly the other files are short.
         let length = if place == 0 { step } else { 0 };
         let (from, to) = (off.saturating_sub(AROUND), off.saturating_add(length).saturating_add(AROUND));
@@ -83,35 +97,37 @@ fn too_many_rounds() -> Error {
 
 fn parts(
     rows: &RowStore,
-    files: &[(u64, u64)],
+    files: &[FileToIndex],
     step: u64,
     tokenizer: &mut Tokenizer,
-) -> Vec<(u64, Result<RebuiltPart>)> {
+) -> Vec<(u64, IndexedPart)> {
     let (mut room, mut parts) = (step, Vec::new());
-    for (ino, off) in files {
+    for file in files {
         if room == 0 {
             break;
         }
-        let part = part(rows, (*ino, *off), step, tokenizer);
-        let bytes = part.as_ref().ok().and_then(|part| part.bytes.as_ref());
+        let part = part(rows, file, step, tokenizer);
+        let bytes = part.as_ref().ok().and_then(|part| part.as_ref()?.bytes.as_ref());
         room = room.saturating_sub(bytes.map_or(0, |bytes| bytes.end - bytes.start) + PER_FILE);
-        parts.push((*ino, part));
+        parts.push((file.ino, part));
     }
     parts
 }
 
-fn part(
-    rows: &RowStore,
-    (ino, off): (u64, u64),
-    step: u64,
-    tokenizer: &mut Tokenizer,
-) -> Result<RebuiltPart> {
-    let Some(node) = rows.node(ino)? else {
-        return rebuild(&mut StoredText { rows, ino, size: 0 }, None, (off, step), tokenizer);
+fn part(rows: &RowStore, file: &FileToIndex, step: u64, tokenizer: &mut Tokenizer) -> IndexedPart {
+    let FileToIndex { ino, off, is_left } = *file;
+    if is_left && rows.unindexed(ino)? != Some(off) {
+        return Ok(None);
+    }
+    let node = rows.node(ino)?;
+    let file = match &node {
+        Some(node) => IndexedFile::new(node, |seq| rows.attributes(ino, seq))?,
+        None => None,
     };
-    let file = IndexedFile::new(&node, |seq| rows.attributes(ino, seq))?.filter(|file| file.searchable);
+    let file = file.filter(|file| file.searchable);
     let state = file.as_ref().map(|file| (file.size, file.content_type.as_deref()));
-    rebuild(&mut StoredText { rows, ino, size: node.size }, state, (off, step), tokenizer)
+    let mut text = StoredText { rows, ino, size: node.map_or(0, |node| node.size) };
+    rebuild(&mut text, state, (off, step), tokenizer).map(Some)
 }
 
 fn keys(rows: &RowStore, inos: &[u64], registry: &Registry) -> Result<Vec<(u64, Vec<KeyRow>)>> {
