@@ -7,6 +7,8 @@
 mod it {
     mod commits;
     mod database;
+    mod derived;
+    mod find;
     mod groups;
     mod schema;
     mod trips;
