@@ -11,7 +11,7 @@ use crate::client::{Connection, Pipe, param};
 use crate::rows::columns::{column, int, number};
 use crate::rows::{DerivedWrites, PgRows, Writes};
 
-/// Most rounds of a step that derives keys. A long file takes one for each MiB.
+/// Most rounds of a step that derives keys. A long file takes one for every 8 MiB.
 const ROUNDS_OF_KEYS: usize = 64;
 
 /// Next inodes that have a node, or rows in another table that has its own.
@@ -80,8 +80,8 @@ impl Progress {
 /// are complete: a commit that changes a node changes its derived rows with it.
 ///
 /// # Errors
-/// Errors of the database, and of reading content for keys; `TooLarge` for a file of more than about 60 MiB
-/// that has keys of its lines.
+/// Errors of the database, and of reading content for keys; `TooLarge` for a file of more than about 500
+/// MiB that has keys of its lines.
 pub async fn reindex_step(
     conn: &Connection,
     account: i64,

@@ -210,7 +210,7 @@ fn any_op(random: &mut Random) -> Op {
         11 => Op::rename(one, two),
         12 => Op::link(one, two),
         _ => {
-            let attrs = SetAttrs::new().tags([random.pick(&["t", "u\0v"])]);
+            let attrs = SetAttrs::new().tags([random.pick(&["t", "u"])]);
             Op::set_attrs(one, if random.one_in(2) { attrs } else { attrs.searchable(random.one_in(2)) })
         }
     }

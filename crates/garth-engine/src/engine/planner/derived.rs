@@ -28,6 +28,8 @@ use crate::text::passage::{Edit, SEGMENT};
 /// Bytes on either side of an edit that its passages may depend on, so that they are fetched with it: those of
 /// a segment, and the context of secrets.
 const AROUND: u64 = SEGMENT + (32 << 10);
+/// Bytes of a long file that are fetched at a time for its keys, 8 MiB.
+const WINDOW: u64 = 8 << 20;
 
 /// Changes of derived rows that follow from a group of batches.
 #[derive(Debug, Default)]
@@ -194,15 +196,21 @@ impl<R: DerivedRows> AfterGroup<'_, R> {
         let from = edit.start.saturating_sub(AROUND);
         let to = edit.end.min(edit.start.saturating_add(*room)).saturating_add(AROUND).min(edit.new_size);
         *room = room.saturating_sub(to.saturating_sub(edit.start));
-        let change = self.rows.extent_change(ino);
-        let added = change.into_iter().flat_map(|change| overlapping(&change.added, from, to));
-        let mut wanted: Vec<RowKey> = added.map(|row| RowKey::Chunk(row.chunk)).collect();
         // The end of the file, which an append needs, has a key of its own.
-        if edit.start < edit.old_size
+        self.content_keys(ino, from..to, edit.start < edit.old_size)
+    }
+
+    /// Returns the keys of bytes of a file: of those that the group has written, and of those that were stored
+    /// before if `stored` is true.
+    fn content_keys(&self, ino: u64, bytes: Range<u64>, stored: bool) -> Vec<RowKey> {
+        let change = self.rows.extent_change(ino);
+        let added = change.into_iter().flat_map(|change| overlapping(&change.added, bytes.start, bytes.end));
+        let mut wanted: Vec<RowKey> = added.map(|row| RowKey::Chunk(row.chunk)).collect();
+        if stored
             && !self.rows.is_new(ino)
             && let Ok(Some(before)) = self.rows.database().node(ino)
         {
-            let parts = untouched(change, from..to.min(before.size));
+            let parts = untouched(change, bytes.start..bytes.end.min(before.size));
             wanted.extend(parts.into_iter().map(|part| RowKey::Content(ino, part.start, part.end)));
         }
         wanted
@@ -340,7 +348,12 @@ impl<R: DerivedRows> KeyedRows for AfterGroup<'_, R> {
     }
 
     fn content(&self, ino: u64, from: u64, to: u64) -> Result<Bytes> {
-        self.read(ino, from, to).map(Bytes::from)
+        let read = self.read(ino, from, to);
+        // The keys of a long file read it piece by piece, which would take a round each.
+        if R::PREFETCHES && read.is_err() {
+            self.rows.prefetch(self.content_keys(ino, from..from.saturating_add(WINDOW), true));
+        }
+        read.map(Bytes::from)
     }
 
     fn hole_end(&self, ino: u64, from: u64, to: u64) -> Result<Option<u64>> {
