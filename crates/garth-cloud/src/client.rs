@@ -3,7 +3,10 @@
 mod connection;
 mod errors;
 mod pipe;
+mod pool;
+mod server;
 
 pub use connection::Connection;
 pub use errors::failed;
 pub use pipe::{Param, Pipe, param};
+pub use pool::{Pool, PooledConnection};

@@ -9,13 +9,14 @@ mod reindex;
 
 use garth_engine::Result;
 use garth_engine::engine::planner::{FileToIndex, IndexedPart, index_files};
-use garth_engine::rule::Rules;
+use garth_engine::rule::Registry;
 use garth_engine::text::Tokenizer;
 use tokio_postgres::types::Type;
 
 pub use reindex::{Progress, make_ready, reindex_step};
 
 use crate::client::{Connection, Pipe, param};
+use crate::commit::Committer;
 use crate::rows::columns::{column, number};
 use crate::rows::parameters::ints;
 use crate::rows::{DerivedWrites, PgRows, Writes};
@@ -86,12 +87,13 @@ pub async fn accounts_to_index(conn: &Connection, after: i64, limit: i64) -> Res
 ///
 /// # Errors
 /// Errors of the database: then the step is done again once its lease has ended.
-pub async fn index_next(conn: &Connection, account: i64) -> Result<bool> {
+pub async fn index_next(conn: &Connection, account: i64, registry: &Registry) -> Result<bool> {
     let lease = lease(conn, account).await?;
     if lease.files.is_empty() {
         return Ok(false);
     }
-    let mut rows = PgRows::new(conn, account, Rules::none().into());
+    let committer = Committer::of(account, registry);
+    let mut rows = PgRows::new(conn, &committer);
     let mut tokenizer = Tokenizer::default();
     let parts = index_files(&mut rows, &lease.files, (STEP, ROUNDS), &mut tokenizer).await;
     let written = match parts {

@@ -6,15 +6,18 @@
 //! - [`rows`]: rows that the planner reads, and row changes;
 //! - [`commit`]: groups of batches, each group in one transaction;
 //! - [`indexing`]: text that is indexed after its commit, and derived rows that are derived again;
-//! - [`query_keys`]: nodes by the keys that are derived from them.
+//! - [`query_keys`]: nodes by the keys that are derived from them;
+//! - [`store`]: the tree of an account, as the interfaces use it.
 //!
-//! The engine is being built, and no command uses it yet. It commits writes and appends of new and existing
-//! files, and directories; anything else fails with `Unsupported`. Why its statements are as they are:
+//! The engine is being built, and no command uses it yet. It commits every operation, but not directories whose
+//! path has more than 1,024 bytes: these fail with `Unsupported`. Why its statements are as they are:
 //! `docs/decisions/postgres-statements.md`.
 
 pub mod client;
 pub mod commit;
+mod control;
 pub mod indexing;
 pub mod query_keys;
 pub mod rows;
 pub mod schema;
+pub mod store;

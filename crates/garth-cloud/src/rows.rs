@@ -1,13 +1,27 @@
 //! Rows that the planner reads from the database, and row changes.
+//!
+//! - `fetch`: the transaction, and its rounds; `wanted` sorts the keys of a round by kind;
+//! - `present`, `past`, `records`: statements of a round, with what their answers put into the store;
+//! - `derived`: keys and passages, which follow from the other rows;
+//! - `writes`, with `name_writes`, `record_writes` and `subtrees`: row changes of a group;
+//! - `columns`, `labels`, `parameters`, `spans`: values of columns and parameters.
 
 pub(crate) mod columns;
 pub(crate) mod derived;
 mod fetch;
+pub(crate) mod labels;
+mod name_writes;
 pub(crate) mod parameters;
+mod past;
+mod present;
+mod record_writes;
+mod records;
 mod round;
+mod spans;
+mod subtrees;
 mod wanted;
 mod writes;
 
 pub use derived::DerivedWrites;
 pub use fetch::PgRows;
-pub use writes::Writes;
+pub use writes::{BatchTexts, Writes};

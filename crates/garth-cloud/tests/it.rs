@@ -5,11 +5,16 @@
 #![allow(clippy::unwrap_used)]
 
 mod it {
+    mod both;
     mod commits;
     mod database;
     mod derived;
     mod find;
     mod groups;
+    mod lost_commits;
+    mod operations;
+    mod random_operations;
+    mod reads;
     mod schema;
     mod trips;
 }

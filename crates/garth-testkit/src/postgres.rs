@@ -54,7 +54,6 @@ pub struct Cluster {
     programs: PathBuf,
     user: Option<User>,
     port: ReservedPort,
-    fsync: bool,
     server: Option<Child>,
 }
 
@@ -62,25 +61,25 @@ pub struct Cluster {
 pub type Result<T> = std::result::Result<T, String>;
 
 impl Cluster {
-    /// Starts a server on a new cluster in memory, with `fsync=off`: for tests of meaning. Commits survive an
-    /// immediate stop of the server.
+    /// Starts a server on a new cluster in memory, where syncs take no time: for tests of meaning. Commits
+    /// survive an immediate stop of the server.
     ///
     /// # Errors
     /// If PostgreSQL is not installed: a sentence that names the missing package. If the server does not
     /// start: the end of its log.
     pub fn in_memory() -> Result<Self> {
-        Self::new(&in_memory(), false)
+        Self::new(&in_memory())
     }
 
-    /// Starts a server on a new cluster on a disk, with `fsync=on`: for tests of durability and speed.
+    /// Starts a server on a new cluster on a disk: for tests of durability and speed.
     ///
     /// # Errors
     /// As [`Cluster::in_memory`].
     pub fn on_disk() -> Result<Self> {
-        Self::new(&on_disk(), true)
+        Self::new(&on_disk())
     }
 
-    fn new(base: &Path, fsync: bool) -> Result<Self> {
+    fn new(base: &Path) -> Result<Self> {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let programs = programs(&path, Path::new(PACKAGES))?;
         // Whoever reaches the socket is trusted.
@@ -94,12 +93,12 @@ impl Cluster {
             owned.map_err(|e| format!("cannot give the folder of the server to another user: {e}"))?;
         }
         let port = ReservedPort::new().map_err(|e| format!("no port for the server: {e}"))?;
-        let mut cluster = Self { folder, programs, user, port, fsync, server: None };
+        let mut cluster = Self { folder, programs, user, port, server: None };
         cluster.initialize()?;
         cluster.start()?;
-        let admin = cluster.socket_url_of(ADMIN, "postgres");
-        cluster.psql(&admin, &format!("CREATE ROLE {ROLE} LOGIN"))?;
-        cluster.psql(&admin, &format!("CREATE DATABASE {DATABASE} OWNER {ROLE}"))?;
+        let postgres = cluster.socket_url_of(ADMIN, "postgres");
+        cluster.psql(&postgres, &format!("CREATE ROLE {ROLE} LOGIN"))?;
+        cluster.psql(&postgres, &format!("CREATE DATABASE {DATABASE} OWNER {ROLE}"))?;
         Ok(cluster)
     }
 
@@ -121,6 +120,11 @@ impl Cluster {
     /// Returns the URL of the database through a Unix socket, as role `garth`.
     pub fn socket_url(&self) -> String {
         self.socket_url_of(ROLE, DATABASE)
+    }
+
+    /// Returns the URL of the database through a Unix socket, as a superuser.
+    pub fn admin_url(&self) -> String {
+        self.socket_url_of(ADMIN, DATABASE)
     }
 
     fn socket_url_of(&self, role: &str, database: &str) -> String {
@@ -183,7 +187,6 @@ impl Cluster {
         for (name, value) in [
             ("listen_addresses", "127.0.0.1"),
             ("unix_socket_directories", sockets.as_str()),
-            ("fsync", if self.fsync { "on" } else { "off" }),
             // Little, because several clusters may run at once.
             ("shared_buffers", "32MB"),
             ("max_connections", "50"),

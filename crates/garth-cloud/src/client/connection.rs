@@ -48,6 +48,11 @@ impl Connection {
         self.statements.load(Ordering::Relaxed)
     }
 
+    /// Returns true once the connection has ended.
+    pub fn is_closed(&self) -> bool {
+        self.client.is_closed()
+    }
+
     pub(super) fn client(&self) -> &Client {
         &self.client
     }

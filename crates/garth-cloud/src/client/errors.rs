@@ -27,6 +27,12 @@ fn of_code(code: &str) -> (ErrorKind, &'static str) {
         "XX001" | "XX002" => (ErrorKind::Corrupt, "the database is damaged; check the disk of its server"),
         // A condition of a table, such as that of counts of references.
         "23514" => (ErrorKind::Corrupt, "rows of the account contradict each other; check the account"),
+        "28000" | "28P01" => {
+            (ErrorKind::AccessDenied, "the database refuses the role; check the role and password of its URL")
+        }
+        "3D000" => (ErrorKind::Unavailable, "there is no database of that name on the server; create it"),
+        "42501" => (ErrorKind::AccessDenied, "the role lacks a privilege; it must own the database"),
+        "53300" => (ErrorKind::Unavailable, "the database has no connection left; try again, or allow more"),
         "25006" => (ErrorKind::ReadOnly, "the database is read-only; check that the URL names the primary"),
         code if code.starts_with("08") || code.starts_with("57P") => {
             (ErrorKind::Unavailable, "the database is not available; try again")

@@ -1,13 +1,14 @@
 //! Derives the keys and passages of an account again, some nodes in each step.
 
 use garth_engine::engine::planner::{FileToIndex, index_files, keys_of_nodes};
-use garth_engine::rule::{Registry, Rules};
+use garth_engine::rule::Registry;
 use garth_engine::text::Tokenizer;
 use garth_engine::{Error, ErrorKind, Result};
 use tokio_postgres::types::Type;
 
 use super::{FILES, ROUNDS, STEP, begin, finish, roll_back};
 use crate::client::{Connection, Pipe, param};
+use crate::commit::Committer;
 use crate::rows::columns::{column, int, number};
 use crate::rows::{DerivedWrites, PgRows, Writes};
 
@@ -98,7 +99,8 @@ pub async fn reindex_step(
         let phase = if at.phase == Phase::Passages { Phase::Keys } else { Phase::Done };
         return Ok(Progress { phase, ino: 0, ..at });
     };
-    let mut rows = PgRows::new(conn, account, Rules::none().into()).with_registry(registry);
+    let committer = Committer::of(account, registry);
+    let mut rows = PgRows::new(conn, &committer);
     let derived = match at.phase {
         Phase::Passages => passages(&mut rows, &inos, at).await,
         _ => keys(&mut rows, &inos, registry).await.map(|writes| (writes, Progress { ino: last, ..at })),

@@ -209,7 +209,7 @@ impl<'c> Snapshot<'c> {
         ranges: Vec<(String, String)>,
         most: usize,
     ) -> Result<Vec<u64>> {
-        // A text has no NUL. No key of a directory has the control character either.
+        // A text has no NUL. Nothing is between a directory and the text that is its end then.
         let end = |end: &String| end.replace('\0', "\u{1}");
         let params = vec![
             texts(names.iter().map(|(dir, _)| dir.clone())),

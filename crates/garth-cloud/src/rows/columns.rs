@@ -27,7 +27,7 @@ pub(crate) fn place(row: &Row, at: usize) -> Result<usize> {
 }
 
 /// Returns the number of a kind.
-pub(super) fn kind_number(kind: Kind) -> i16 {
+pub(crate) fn kind_number(kind: Kind) -> i16 {
     match kind {
         // Part of the format: a number never changes its meaning.
         Kind::File => 0,
@@ -42,7 +42,7 @@ pub(super) fn kind_number(kind: Kind) -> i16 {
 }
 
 /// Returns the kind that has a number.
-fn kind_of(number: i16) -> Result<Kind> {
+pub(crate) fn kind_of(number: i16) -> Result<Kind> {
     Ok(match number {
         0 => Kind::File,
         1 => Kind::Directory,
@@ -58,7 +58,7 @@ fn kind_of(number: i16) -> Result<Kind> {
 
 /// Returns the column `older` of an extent: by how many commits its bytes are older than the extent. -1 if
 /// several commits wrote them, which table `origin` has.
-pub(super) fn older(row: &ExtentRow) -> i64 {
+pub(crate) fn older(row: &ExtentRow) -> i64 {
     if row.written == 0 { -1 } else { int(row.since.saturating_sub(row.written)) }
 }
 
@@ -75,13 +75,13 @@ macro_rules! newest_columns {
          v.atime, v.target, v.attrs_seq, v.expires_at, v.content_seq, t.seq, t.time"
     };
 }
-pub(super) use newest_columns;
+pub(crate) use newest_columns;
 
 /// Number of the columns of a version of a node, behind which the times of a directory are.
 const NODE_COLUMNS: usize = 17;
 
 /// Reads the newest version of a node whose columns begin at `at`. Returns `None` without a node.
-pub(super) fn newest_node(row: &Row, at: usize) -> Result<Option<NewestNode>> {
+pub(crate) fn newest_node(row: &Row, at: usize) -> Result<Option<NewestNode>> {
     if column::<Option<i64>>(row, at)?.is_none() {
         return Ok(None);
     }
@@ -117,13 +117,13 @@ fn node(row: &Row, at: usize) -> Result<NodeRow> {
 }
 
 /// Reads a name whose columns `ino, since, kind` begin at `at`.
-pub(super) fn name(row: &Row, at: usize) -> Result<NameRow> {
+pub(crate) fn name(row: &Row, at: usize) -> Result<NameRow> {
     let kind = kind_of(column(row, at + 2)?)?;
     Ok(NameRow { ino: number(row, at)?, since: number(row, at + 1)?, kind })
 }
 
 /// Reads an extent whose columns `off, len, since, chunk, skip, older` begin at `at`.
-pub(super) fn extent(row: &Row, at: usize) -> Result<ExtentRow> {
+pub(crate) fn extent(row: &Row, at: usize) -> Result<ExtentRow> {
     let since = number(row, at + 2)?;
     Ok(ExtentRow {
         off: number(row, at)?,
@@ -136,7 +136,7 @@ pub(super) fn extent(row: &Row, at: usize) -> Result<ExtentRow> {
 }
 
 /// Reads a head row: `seq, time, next_ino, next_chunk, control, projections, oldest, folded`.
-pub(super) fn head(row: &Row) -> Result<HeadRow> {
+pub(crate) fn head(row: &Row) -> Result<HeadRow> {
     Ok(HeadRow {
         seq: number(row, 0)?,
         time: column(row, 1)?,

@@ -108,7 +108,9 @@ pub(crate) async fn derive_moved(
         if !delta.subtrees.lost().is_empty() {
             writes.lose(head.seq);
         }
-        rows.write(Writes::of(writes), head);
+        if !writes.is_empty() {
+            rows.write(Writes::of(writes), head);
+        }
         rows.forget();
     }
     Ok(())

@@ -11,7 +11,7 @@ use crate::client::{Param, param};
 
 /// Bytes as a parameter, without a copy.
 #[derive(Debug)]
-pub(super) struct Blob(pub(super) Bytes);
+pub(crate) struct Blob(pub(super) Bytes);
 
 impl ToSql for Blob {
     fn to_sql(&self, type_: &Type, out: &mut BytesMut) -> Result<IsNull, Box<dyn Error + Sync + Send>> {

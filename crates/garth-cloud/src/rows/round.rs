@@ -59,3 +59,8 @@ pub(crate) fn by_place(rows: &[Row]) -> Result<HashMap<usize, Vec<&Row>>> {
     }
     Ok(found)
 }
+
+/// Returns the only row of each key, by its place, which is its first column.
+pub(super) fn one_by_place(rows: &[Row]) -> Result<HashMap<usize, &Row>> {
+    rows.iter().map(|row| Ok((place(row, 0)?, row))).collect()
+}

@@ -2,10 +2,11 @@
 //! statement for each kind of key, all sent together.
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::Arc;
+use std::mem::take;
 
-use garth_engine::engine::planner::{ExtentRow, Key, RowKey, RowStore, RowValue, Stored};
-use garth_engine::model::{Attributes, Kind};
+use garth_engine::engine::planner::{ExtentRow, Key, Region, RowKey, RowStore, RowValue, Stored};
+use garth_engine::model::{Attributes, CommitId, Kind, Within};
+use garth_engine::rule::Digest;
 use garth_engine::{Error, ErrorKind, Result};
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
@@ -13,7 +14,9 @@ use tokio_postgres::types::Type;
 use super::columns::{attributes, column, extent, name, newest_columns, newest_node, number, place};
 use super::derived::DerivedKeys;
 use super::parameters::{ints, texts};
+use super::records::Due;
 use super::round::{Round, Sent};
+use super::{past, present, records};
 use crate::client::{Pipe, param};
 
 // Each of these statements goes from the keys, which are in arrays, to the rows: LATERAL with OFFSET 0 (or
@@ -41,13 +44,15 @@ const NODES: &str = concat!(
     LEFT JOIN LATERAL (SELECT seq, time FROM garth.dir_time
         WHERE account = $1 AND ino = v.ino AND v.kind = 1 OFFSET 0) t ON true"
 );
-/// Attributes that nodes had after commits.
-const ATTRIBUTES: &str = "SELECT k.n, v.attrs_seq, a.json
+/// Attributes that nodes had after commits. A version may have been removed from the past, while the
+/// attributes that it set are in use: then its own are read. The largest commit asks for the newest version.
+const ATTRIBUTES: &str = "SELECT k.n, s.seq, a.json
     FROM unnest($2::bigint[], $3::bigint[]) WITH ORDINALITY k(ino, seq, n)
-    CROSS JOIN LATERAL (SELECT ino, attrs_seq FROM garth.node
-        WHERE account = $1 AND ino = k.ino AND seq <= k.seq ORDER BY seq DESC LIMIT 1) v
+    LEFT JOIN LATERAL (SELECT attrs_seq FROM garth.node
+        WHERE account = $1 AND ino = k.ino AND seq <= k.seq ORDER BY seq DESC LIMIT 1) v ON true
+    CROSS JOIN LATERAL (SELECT coalesce(v.attrs_seq, nullif(k.seq, 9223372036854775807), 0) AS seq OFFSET 0) s
     LEFT JOIN LATERAL (SELECT json FROM garth.attribute
-        WHERE account = $1 AND ino = v.ino AND seq = v.attrs_seq OFFSET 0) a ON true";
+        WHERE account = $1 AND ino = k.ino AND seq = s.seq OFFSET 0) a ON true";
 /// Live extents that overlap ranges. Live extents do not overlap each other, so the last one that begins at
 /// or before a range is the first that can reach into it: the index is read from there on, not from byte 0.
 const EXTENTS: &str = "SELECT k.n, e.off, e.len, e.since, e.chunk, e.skip, e.older
@@ -67,7 +72,6 @@ const EXTENTS_BY_NAME: &str = "SELECT k.n, e.off, e.len, e.since, e.chunk, e.ski
 /// Chunks by their hash. The condition on the length is that of the index.
 const STORED: &str =
     "SELECT sum, id FROM garth.chunk WHERE account = $1 AND sum = ANY($2) AND octet_length(sum) = 32";
-const QUOTAS: &str = "SELECT 1 FROM garth.quota WHERE account = $1 LIMIT 1";
 
 /// Keys of a round, by kind.
 #[derive(Default)]
@@ -79,10 +83,35 @@ pub(super) struct Wanted {
     attributes: Vec<(u64, u64)>,
     extents: Vec<(u64, u64, u64)>,
     stored: Vec<Vec<u8>>,
+    names_in: Vec<(String, usize)>,
+    names_below: Vec<(Region, usize)>,
+    longest_paths: Vec<Region>,
+    expired: Vec<(Region, i64)>,
+    names_of: Vec<(u64, Within, usize)>,
+    past: WantedPast,
+    judged: Vec<(u64, Digest)>,
+    chunks: Vec<u64>,
+    staged: Vec<u128>,
+    snapshots: Vec<(String, String)>,
+    committed: Vec<(String, CommitId)>,
+    idempotency: Vec<(String, String)>,
     quotas: bool,
+    tallies: Vec<Vec<(String, String)>>,
+    due: Vec<Due>,
     derived: DerivedKeys,
     /// Keys that this engine does not fetch yet.
     other: Vec<RowKey>,
+}
+
+/// Keys of rows of the past.
+#[derive(Default)]
+struct WantedPast {
+    times: Vec<u64>,
+    names: Vec<(Key, u64)>,
+    names_below: Vec<(String, u64, usize)>,
+    names_of: Vec<(u64, u64, Within)>,
+    nodes: Vec<(u64, u64)>,
+    extents: Vec<(u64, u64, u64, u64)>,
 }
 
 /// Places of the statements of a round in its answers; `None` for those that were not sent.
@@ -94,8 +123,7 @@ pub(super) struct Places {
     attributes: Option<usize>,
     extents: Option<usize>,
     stored: Option<usize>,
-    quotas: Option<usize>,
-    derived: Sent,
+    others: Sent,
 }
 
 impl Wanted {
@@ -104,15 +132,7 @@ impl Wanted {
     pub(super) fn new(keys: Vec<RowKey>, content: BTreeSet<Key>, derived: DerivedKeys) -> Self {
         let mut wanted = Self { content: content.into_iter().collect(), derived, ..Self::default() };
         for key in keys {
-            match key {
-                RowKey::Name(dir, name) => wanted.names.push((dir, name)),
-                RowKey::Node(ino) => wanted.nodes.push(ino),
-                RowKey::Attributes(ino, seq) => wanted.attributes.push((ino, seq)),
-                RowKey::Extents(ino, from, to) => wanted.extents.push((ino, from, to)),
-                RowKey::Stored(hash) => wanted.stored.push(hash),
-                RowKey::Quotas => wanted.quotas = true,
-                other => wanted.other.extend(wanted.derived.add(other)),
-            }
+            wanted.add(key);
         }
         // In the order of their indexes, which they so read from one end to the other.
         wanted.names.sort_unstable();
@@ -121,11 +141,44 @@ impl Wanted {
         wanted
     }
 
+    fn add(&mut self, key: RowKey) {
+        let past = &mut self.past;
+        match key {
+            RowKey::Name(dir, name) => self.names.push((dir, name)),
+            RowKey::NamesIn(dir, limit) => self.names_in.push((dir, limit)),
+            RowKey::NamesBelow(region, limit) => self.names_below.push((region, limit)),
+            RowKey::LongestPath(region) => self.longest_paths.push(region),
+            RowKey::ExpiredIn(region, time) => self.expired.push((region, time)),
+            RowKey::NamesOf(ino, within, limit) => self.names_of.push((ino, within, limit)),
+            RowKey::Node(ino) => self.nodes.push(ino),
+            RowKey::Attributes(ino, seq) => self.attributes.push((ino, seq)),
+            RowKey::Extents(ino, from, to) => self.extents.push((ino, from, to)),
+            RowKey::Stored(hash) => self.stored.push(hash),
+            RowKey::TimeOf(seq) => past.times.push(seq),
+            RowKey::NameAt(dir, name, seq) => past.names.push(((dir, name), seq)),
+            RowKey::NamesBelowAt(dir, seq, limit) => past.names_below.push((dir, seq, limit)),
+            RowKey::NamesOfAt(ino, seq, within) => past.names_of.push((ino, seq, within)),
+            RowKey::NodeAt(ino, seq) => past.nodes.push((ino, seq)),
+            RowKey::ExtentsAt(ino, seq, from, to) => past.extents.push((ino, seq, from, to)),
+            RowKey::Judged(ino, digest) => self.judged.push((ino, digest)),
+            RowKey::Chunk(id) => self.chunks.push(id),
+            RowKey::Staged(id) => self.staged.push(id),
+            RowKey::Snapshot(owner, name) => self.snapshots.push((owner, name)),
+            RowKey::Committed(owner, id) => self.committed.push((owner, id)),
+            RowKey::Idempotency(owner, key) => self.idempotency.push((owner, key)),
+            RowKey::Quotas => self.quotas = true,
+            RowKey::Tally(ranges) => self.tallies.push(ranges),
+            RowKey::Due(time, within, after, limit) => self.due.push((time, within, after, limit)),
+            // `IsOpen` is asked of the handle of each batch.
+            other => self.other.extend(self.derived.add(other)),
+        }
+    }
+
     /// Adds the statements that fetch the rows.
     pub(super) fn send(&mut self, pipe: &mut Pipe<'_>, account: i64) -> Places {
         let mut round = Round { pipe: &mut *pipe, account, sent: Sent::default() };
-        std::mem::take(&mut self.derived).fetch(&mut round);
-        let mut places = Places { derived: round.sent, ..Places::default() };
+        self.send_others(&mut round);
+        let mut places = Places { others: round.sent, ..Places::default() };
         let account = || param(account, Type::INT8);
         let keys = |keys: &[Key]| {
             let dirs = texts(keys.iter().map(|(dir, _)| dir.clone()));
@@ -155,10 +208,35 @@ impl Wanted {
             let params = vec![account(), param(self.stored.clone(), Type::BYTEA_ARRAY)];
             places.stored = Some(pipe.query(STORED, params));
         }
-        if self.quotas {
-            places.quotas = Some(pipe.query(QUOTAS, vec![account()]));
-        }
         places
+    }
+
+    fn send_others(&mut self, round: &mut Round<'_, '_>) {
+        present::names_in(round, take(&mut self.names_in));
+        present::names_below(round, take(&mut self.names_below));
+        present::longest_paths(round, take(&mut self.longest_paths));
+        present::expired(round, take(&mut self.expired));
+        present::names_of(round, take(&mut self.names_of));
+        past::times(round, take(&mut self.past.times));
+        past::names(round, take(&mut self.past.names));
+        past::names_below(round, take(&mut self.past.names_below));
+        past::names_of(round, take(&mut self.past.names_of));
+        past::nodes(round, take(&mut self.past.nodes));
+        past::extents(round, take(&mut self.past.extents));
+        records::judged(round, take(&mut self.judged));
+        records::chunks(round, take(&mut self.chunks));
+        records::staged(round, take(&mut self.staged));
+        records::snapshots(round, take(&mut self.snapshots));
+        records::committed(round, take(&mut self.committed));
+        records::idempotency(round, take(&mut self.idempotency));
+        if take(&mut self.quotas) {
+            records::quotas(round);
+        }
+        records::tallies(round, take(&mut self.tallies));
+        for key in take(&mut self.due) {
+            records::due(round, key);
+        }
+        take(&mut self.derived).fetch(round);
     }
 
     /// Puts the values of all keys into the store.
@@ -182,14 +260,7 @@ impl Wanted {
             let found = stored.get(&hash).map_or(Stored::Nothing, |id| Stored::Sound(*id));
             store.put(RowKey::Stored(hash), Ok(RowValue::Stored(found)));
         }
-        if self.quotas {
-            let quotas = match rows(places.quotas).is_empty() {
-                true => Ok(RowValue::Quotas(Arc::default())),
-                false => Err(unsupported("quotas are not counted by this engine yet")),
-            };
-            store.put(RowKey::Quotas, quotas);
-        }
-        places.derived.put(store, answers)?;
+        places.others.put(store, answers)?;
         for key in self.other {
             // Mostly it was prefetched only, for rows that are derived later. A batch that reads it fails.
             let message = "this engine cannot read all rows yet that the operation needs";
@@ -280,6 +351,8 @@ fn extents_by_key(count: usize, rows: &[Row]) -> Result<HashMap<usize, Vec<Exten
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use garth_engine::engine::planner::Rows as _;
     use garth_engine::rule::Rules;
 
@@ -288,14 +361,11 @@ mod tests {
     #[test]
     fn keys_are_sorted_by_kind() {
         let names = ["b", "a"].map(|name| RowKey::Name("/d".to_owned(), name.to_owned()));
-        let keys = names
-            .into_iter()
-            .chain([RowKey::Node(7), RowKey::Quotas, RowKey::Keys(7), RowKey::Chunk(7)])
-            .collect();
+        let keys = names.into_iter().chain([RowKey::Node(7), RowKey::Quotas, RowKey::IsOpen(7)]).collect();
         let content = BTreeSet::from([("/d".to_owned(), "c".to_owned())]);
         let wanted = Wanted::new(keys, content, DerivedKeys::default());
         assert_eq!(wanted.names.iter().map(|(_, name)| name.as_str()).collect::<Vec<_>>(), ["a", "b"]);
-        assert_eq!((wanted.nodes, wanted.quotas, wanted.other), (vec![7], true, vec![RowKey::Chunk(7)]));
+        assert_eq!((wanted.nodes, wanted.quotas, wanted.other), (vec![7], true, vec![RowKey::IsOpen(7)]));
         assert_eq!(wanted.content.len(), 1);
     }
 
@@ -307,8 +377,6 @@ mod tests {
             RowKey::Attributes(9, u64::MAX),
             RowKey::Extents(9, 0, 5),
             RowKey::Stored(vec![1; 32]),
-            RowKey::Quotas,
-            RowKey::Chunk(3),
         ];
         let mut store = RowStore::new(Arc::new(Rules::none()));
         let wanted = Wanted::new(keys, BTreeSet::new(), DerivedKeys::default());
@@ -317,8 +385,6 @@ mod tests {
         assert_eq!(store.newest_node(9).unwrap(), None);
         assert_eq!(store.extents(9, 0, 5).unwrap(), []);
         assert_eq!(store.stored(&[1; 32]).unwrap(), Stored::Nothing);
-        store.quotas().unwrap();
-        assert_eq!(store.chunk(3).unwrap_err().kind(), ErrorKind::Unsupported);
         assert!(!store.missed());
     }
 }

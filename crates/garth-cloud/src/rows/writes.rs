@@ -4,25 +4,27 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use garth_engine::engine::planner::{
-    Delta, EndedTimes, ExtentRow, HeadRow, Key, NameRow, NodeRow, NodeWrite,
+    Delta, EndedTimes, ExtentRow, HeadRow, Key, NameChange, NodeRow, NodeWrite,
 };
-use garth_engine::engine::relational::changes_column;
-use garth_engine::model::{Author, Batch};
+use garth_engine::engine::relational::open_nodes::OpenNodes;
+use garth_engine::engine::relational::{answer_column, changes_column};
+use garth_engine::model::{Author, Batch, Commit};
 use garth_engine::{Error, Result};
 use tokio_postgres::types::Type;
 
 use super::columns::{int, kind_number, older};
 use super::derived::DerivedWrites;
+use super::labels;
+use super::name_writes::NameWrites;
 use super::parameters::{Blob, ints, list, signed, texts};
+use super::record_writes::RecordWrites;
 use super::wanted::unsupported;
 use crate::client::{Param, Pipe, param};
 
 /// Longest directory of a name, in bytes. Directory and name are in one entry of an index, which has at most
 /// 2,704 bytes.
-const MAX_DIR: usize = 1024;
+pub(super) const MAX_DIR: usize = 1024;
 
-const NAMES: &str = "INSERT INTO garth.name (account, dir, name, ino, since, kind)
-    SELECT $1, * FROM unnest($2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::smallint[])";
 const NODES: &str = "INSERT INTO garth.node (account, ino, seq, kind, mode, uid, gid, rdev, nlink, size, mtime,
         ctime, birthtime, atime, target, attrs_seq, expires_at, content_seq)
     SELECT $1, * FROM unnest($2::bigint[], $3::bigint[], $4::smallint[], $5::int[], $6::bigint[], $7::bigint[],
@@ -68,10 +70,19 @@ const EXPIRY: &str = "INSERT INTO garth.expiry (account, ino, at)
     SELECT $1, * FROM unnest($2::bigint[], $3::bigint[])
     ON CONFLICT (account, ino) DO UPDATE SET at = excluded.at";
 const NO_EXPIRY: &str = "DELETE FROM garth.expiry WHERE account = $1 AND ino = ANY($2)";
-const LOG: &str = "INSERT INTO garth.log (account, seq, time, owner, author, message, overrides, changes)
-    SELECT $1, seq, time, 0, author, message, overrides, changes
-    FROM unnest($2::bigint[], $3::bigint[], $4::text[], $5::bytea[], $6::boolean[], $7::text[])
-        k(seq, time, author, message, overrides, changes)";
+const LOG: &str =
+    "INSERT INTO garth.log (account, seq, time, owner, id, author, session, message, token, overrides,
+        changes, answer)
+    SELECT $1, k.seq, k.time, coalesce((SELECT id FROM garth.owner WHERE account = $1 AND hash = k.owner), 0),
+        k.id::uuid, k.author, k.session, k.message, k.token, k.overrides, k.changes, k.answer
+    FROM unnest($2::bigint[], $3::bigint[], $4::bytea[], $5::text[], $6::text[], $7::bytea[], $8::bytea[],
+        $9::bytea[], $10::boolean[], $11::text[], $12::text[])
+        k(seq, time, owner, id, author, session, message, token, overrides, changes, answer)";
+// An earlier commit with an id is before the oldest readable state, or the batch would be a repeat of it.
+const NO_IDS: &str = "UPDATE garth.log SET id = NULL WHERE account = $1 AND seq = ANY(ARRAY(
+    SELECT l.seq FROM unnest($2::bytea[], $3::text[]) k(owner, id)
+    CROSS JOIN LATERAL (SELECT seq FROM garth.log WHERE account = $1 AND id = k.id::uuid
+        AND owner = coalesce((SELECT id FROM garth.owner WHERE account = $1 AND hash = k.owner), 0) OFFSET 0) l))";
 const LOG_MORE: &str = "INSERT INTO garth.log_more (account, seq, first, changes)
     SELECT $1, * FROM unnest($2::bigint[], $3::bigint[], $4::text[])";
 const HEAD: &str =
@@ -82,16 +93,67 @@ const HEAD: &str =
 struct LogRow {
     seq: u64,
     time: i64,
+    /// Hash of the owner.
+    owner: Vec<u8>,
+    id: Option<String>,
     author: Option<String>,
+    session: Option<Vec<u8>>,
     message: Option<Vec<u8>>,
     overrides: bool,
     changes: String,
+    answer: Option<String>,
+}
+
+/// Values of a batch that may fail to be written as text.
+pub struct BatchTexts {
+    log: LogRow,
+    /// Changes that do not fit into the row of the log.
+    more: Vec<(usize, String)>,
+    /// Attributes by inode.
+    attributes: Vec<(u64, String)>,
+}
+
+impl BatchTexts {
+    /// Returns the texts of a planned batch. `head` is the head row after it. `can_move` is false if it moves a
+    /// directory to where paths get too long.
+    ///
+    /// # Errors
+    /// `Unsupported` for changes that are not written yet; `InvalidArgument` for an author or attributes that
+    /// cannot be stored.
+    pub fn new(
+        delta: &Delta,
+        head: &HeadRow,
+        (batch, commit): (&Batch, &Commit),
+        can_move: bool,
+    ) -> Result<Self> {
+        check(delta, can_move)?;
+        let (log, more) = log_row(delta, head, (batch, commit))?;
+        let mut attributes = Vec::new();
+        for (ino, set) in &delta.attributes {
+            let refused = |e| Error::invalid("the attributes cannot be stored").with_source(e);
+            attributes.push((*ino, serde_json::to_string(set).map_err(refused)?));
+        }
+        Ok(Self { log, more, attributes })
+    }
+}
+
+/// Numbers and ids of the transaction that writes.
+pub(super) struct Writer<'t> {
+    pub(super) account: i64,
+    /// Head row after the changes.
+    pub(super) head: HeadRow,
+    pub(super) next_passage: u64,
+    /// Random id of the transaction.
+    pub(super) token: &'t [u8],
+    /// Nodes that this process holds open.
+    pub(super) open: &'t OpenNodes,
 }
 
 /// Row changes of a group.
 #[derive(Default)]
 pub struct Writes {
-    names: BTreeMap<Key, NameRow>,
+    names: NameWrites,
+    records: RecordWrites,
     nodes: Vec<NodeRow>,
     attributes: Vec<(u64, u64, String)>,
     ended_times: Vec<(u64, EndedTimes)>,
@@ -125,24 +187,14 @@ impl Writes {
         self.derived = derived;
     }
 
-    /// Adds the rows of a batch, which was planned after those that were added before. `head` is the head row
-    /// after it.
-    ///
-    /// # Errors
-    /// `Unsupported` for changes that are not written yet: then nothing was added.
-    pub fn add(&mut self, delta: &Delta, head: &HeadRow, batch: &Batch) -> Result<()> {
-        check(delta, batch)?;
-        let json = log_row(delta, head, batch)?;
-        let mut attributes = Vec::new();
-        for (ino, set) in &delta.attributes {
-            let refused = |e| Error::invalid("the attributes cannot be stored").with_source(e);
-            attributes.push((*ino, head.seq, serde_json::to_string(set).map_err(refused)?));
-        }
-        // Nothing fails from here on.
-        self.attributes.extend(attributes);
-        self.log_rows(head.seq, json);
-        let given = delta.names.iter().filter_map(|(key, change)| Some((key.clone(), change.after?)));
-        self.names.extend(given);
+    /// Adds the rows of a batch, which was planned after those that were added before. `seq` is its commit.
+    pub fn add(&mut self, delta: &Delta, seq: u64, batch: &Batch, texts: BatchTexts) {
+        let BatchTexts { log, more, attributes } = texts;
+        self.attributes.extend(attributes.into_iter().map(|(ino, json)| (ino, seq, json)));
+        self.log.push(log);
+        self.log_more.extend(more.into_iter().map(|(first, json)| (seq, first as u64, json)));
+        self.names.add(delta, seq);
+        self.records.add(delta, seq, batch);
         for (node, write) in delta.node_writes() {
             self.node(node, *write);
         }
@@ -156,7 +208,7 @@ impl Writes {
                 if self.live.remove(&(*ino, *off)).is_none() {
                     self.closed.insert((*ino, *off));
                 }
-                self.ended.push((*ino, head.seq, *row));
+                self.ended.push((*ino, seq, *row));
             }
             self.live.extend(change.added.values().map(|row| ((*ino, row.off), *row)));
         }
@@ -164,7 +216,11 @@ impl Writes {
             *self.refs.entry(chunk).or_default() += by;
         }
         self.expiry.extend(delta.expiry.iter().map(|(ino, at)| (*ino, *at)));
-        Ok(())
+    }
+
+    /// Returns the bytes of the new chunks.
+    pub(super) fn stored(&self) -> u64 {
+        self.stored
     }
 
     fn node(&mut self, node: &NodeRow, write: NodeWrite) {
@@ -186,14 +242,9 @@ impl Writes {
         }
     }
 
-    fn log_rows(&mut self, seq: u64, (row, pieces): (LogRow, Vec<(usize, String)>)) {
-        self.log.push(row);
-        self.log_more.extend(pieces.into_iter().map(|(first, json)| (seq, first as u64, json)));
-    }
-
-    /// Adds the statements that write the rows, with passages numbered from `next_passage` on. Returns the
-    /// number of the next one.
-    pub(super) fn send(self, pipe: &mut Pipe<'_>, account: i64, head: &HeadRow, next_passage: u64) -> u64 {
+    /// Adds the statements that write the rows. Returns the number of the next passage.
+    pub(super) fn send(self, pipe: &mut Pipe<'_>, writer: &Writer<'_>) -> u64 {
+        let Writer { account, head, next_passage, .. } = *writer;
         let mut to = Target { pipe, account };
         let (passages, stored) = (self.derived.new_passages(), self.stored);
         to.pipe.query(
@@ -210,25 +261,18 @@ impl Writes {
                 param(i64::from(self.derived.leaves_text()), Type::INT8),
             ],
         );
+        self.records.send_owners(&mut to);
         self.send_tree(&mut to);
+        self.names.send(&mut to);
         self.send_times(&mut to);
         self.send_content(&mut to);
-        self.send_log(&mut to);
+        self.send_log(&mut to, writer);
+        self.records.send(&mut to, writer.open);
         self.derived.send(&mut to, next_passage);
         next_passage + passages
     }
 
     fn send_tree(&self, to: &mut Target<'_, '_>) {
-        let names = &self.names;
-        to.put(NAMES, names.is_empty(), || {
-            vec![
-                texts(names.keys().map(|(dir, _)| dir.clone())),
-                texts(names.keys().map(|(_, name)| name.clone())),
-                ints(names.values().map(|row| row.ino)),
-                ints(names.values().map(|row| row.since)),
-                list(names.values().map(|row| kind_number(row.kind)), Type::INT2_ARRAY),
-            ]
-        });
         let nodes = &self.nodes;
         to.put(NODES, nodes.is_empty(), || {
             let times = |take: fn(&NodeRow) -> i64| signed(nodes.iter().map(take));
@@ -328,16 +372,31 @@ impl Writes {
         to.put(SINGLE_REFS, refs.is_empty(), || vec![ints(refs.iter().map(|(chunk, _)| **chunk))]);
     }
 
-    fn send_log(&self, to: &mut Target<'_, '_>) {
+    fn send_log(&self, to: &mut Target<'_, '_>, writer: &Writer<'_>) {
         let log = &self.log;
+        let named = || log.iter().filter_map(|row| Some((row.owner.clone(), row.id.clone()?)));
+        to.put(NO_IDS, writer.head.oldest == 0 || named().next().is_none(), || {
+            let owners = list(named().map(|(owner, _)| owner), Type::BYTEA_ARRAY);
+            vec![owners, texts(named().map(|(_, id)| id))]
+        });
+        // By the token of its last commit, a transaction whose answer is lost is found.
+        let last = log.last().map(|row| row.seq);
+        let token = |row: &LogRow| (Some(row.seq) == last).then(|| writer.token.to_vec());
+        let text = |take: fn(&LogRow) -> Option<String>| list(log.iter().map(take), Type::TEXT_ARRAY);
+        let bytes = |take: fn(&LogRow) -> Option<Vec<u8>>| list(log.iter().map(take), Type::BYTEA_ARRAY);
         to.put(LOG, log.is_empty(), || {
             vec![
                 ints(log.iter().map(|row| row.seq)),
                 signed(log.iter().map(|row| row.time)),
-                list(log.iter().map(|row| row.author.clone()), Type::TEXT_ARRAY),
-                list(log.iter().map(|row| row.message.clone()), Type::BYTEA_ARRAY),
+                bytes(|row| Some(row.owner.clone())),
+                text(|row| row.id.clone()),
+                text(|row| row.author.clone()),
+                bytes(|row| row.session.clone()),
+                bytes(|row| row.message.clone()),
+                list(log.iter().map(token), Type::BYTEA_ARRAY),
                 list(log.iter().map(|row| row.overrides), Type::BOOL_ARRAY),
                 texts(log.iter().map(|row| row.changes.clone())),
+                text(|row| row.answer.clone()),
             ]
         });
         let more = &self.log_more;
@@ -353,8 +412,8 @@ impl Writes {
 
 /// Statements of an account.
 pub(super) struct Target<'p, 'c> {
-    pipe: &'p mut Pipe<'c>,
-    account: i64,
+    pub(super) pipe: &'p mut Pipe<'c>,
+    pub(super) account: i64,
 }
 
 impl Target<'_, '_> {
@@ -381,41 +440,38 @@ fn extents<'a>(rows: impl Iterator<Item = &'a ExtentRow> + Clone) -> [Param; 6] 
 }
 
 /// Refuses changes that are not written yet.
-fn check(delta: &Delta, batch: &Batch) -> Result<()> {
-    let ends_names = delta.names.values().any(|change| change.before.is_some() || change.after.is_none());
-    let is_long = delta.names.keys().any(|(dir, _)| dir.len() > MAX_DIR);
-    let refused = [
-        (ends_names, "removing, renaming and replacing names"),
-        (!delta.subtrees.is_empty() || !delta.subtrees.lost().is_empty(), "moving and removing trees"),
-        (is_long, "directories whose path has more than 1,024 bytes"),
-        (!delta.snapshots.is_empty(), "snapshots"),
-        (!delta.staged.is_empty(), "staged bodies"),
-        (!delta.unnamed.is_empty(), "writes to files without a name"),
-        (!delta.judged.is_empty(), "checks of rules"),
-        (!delta.quotas.is_empty(), "quotas"),
-        (batch.id.is_some() || batch.idempotency.is_some(), "commit ids and idempotency keys"),
-        (!batch.owner_key().is_empty(), "commits of confined handles"),
-    ];
-    match refused.into_iter().find(|(is_refused, _)| *is_refused) {
-        Some((_, what)) => Err(unsupported(&format!("this engine does not store {what} yet"))),
-        None => Ok(()),
+fn check(delta: &Delta, can_move: bool) -> Result<()> {
+    let is_long = |((dir, _), change): (&Key, &NameChange)| change.after.is_some() && dir.len() > MAX_DIR;
+    if can_move && !delta.names.iter().any(is_long) {
+        return Ok(());
     }
+    Err(unsupported("this engine does not store directories whose path has more than 1,024 bytes yet"))
 }
 
 /// Returns the row of the log for a batch, and the pieces of its changes that follow the first.
-fn log_row(delta: &Delta, head: &HeadRow, batch: &Batch) -> Result<(LogRow, Vec<(usize, String)>)> {
+fn log_row(
+    delta: &Delta,
+    head: &HeadRow,
+    (batch, commit): (&Batch, &Commit),
+) -> Result<(LogRow, Vec<(usize, String)>)> {
     let refused = |e| Error::invalid("the author cannot be recorded").with_source(e);
     // Most commits have the default author, which takes no space.
     let author = (batch.author != Author::default()).then(|| serde_json::to_string(&batch.author));
     let mut pieces = changes_column::to_json(&delta.log)?;
     let changes = if pieces.is_empty() { String::new() } else { pieces.remove(0).1 };
+    // Only a caller that named the commit can ask for its outcomes again.
+    let is_named = batch.id.is_some() || batch.idempotency.is_some();
     let row = LogRow {
         seq: head.seq,
         time: head.time,
+        owner: labels::owner(batch.owner_key()),
+        id: batch.id.map(|id| labels::uuid(id.0)),
         author: author.transpose().map_err(refused)?,
+        session: labels::session_of(&batch.author),
         message: (!batch.message.is_empty()).then(|| batch.message.clone().into_bytes()),
         overrides: batch.overrides_rules,
         changes,
+        answer: is_named.then(|| answer_column::to_json(&commit.outcomes)).transpose()?,
     };
     Ok((row, pieces))
 }

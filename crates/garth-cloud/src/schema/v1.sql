@@ -111,7 +111,7 @@ CREATE INDEX log_time ON garth.log (account, time);
 CREATE INDEX log_session ON garth.log (account, session, seq) WHERE session IS NOT NULL;
 CREATE TABLE garth.log_more (account bigint, seq bigint, first bigint, changes text NOT NULL, PRIMARY KEY (account, seq, first));
 CREATE TABLE garth.idempotency (account bigint, owner bigint, key bytea, hash bytea NOT NULL,
-  keep_until bigint NOT NULL, seq bigint NOT NULL, note text NOT NULL, PRIMARY KEY (account, owner, key));
+  keep_until bigint NOT NULL, seq bigint NOT NULL, note bytea NOT NULL, PRIMARY KEY (account, owner, key));
 CREATE INDEX idempotency_end ON garth.idempotency (account, keep_until);
 CREATE INDEX idempotency_seq ON garth.idempotency (account, seq);
 CREATE TABLE garth.snapshot (account bigint, owner bigint, name bytea, long bytea, seq bigint NOT NULL, PRIMARY KEY (account, owner, name));
@@ -140,7 +140,7 @@ CREATE TABLE garth.passage_gone (account bigint, id bigint, PRIMARY KEY (account
 CREATE TABLE garth.passage_lines (account bigint, ino bigint, block bigint, lines bigint NOT NULL, PRIMARY KEY (account, ino, block));
 -- Files whose text is to be indexed from `off` on. A server that does so has a lease, which ends at `until`, and so
 -- does a file that cannot be read. `head.unindexed` is 1 if an account may have such files.
-CREATE TABLE garth.unindexed (account bigint, ino bigint, off bigint NOT NULL, until bigint NOT NULL, PRIMARY KEY (account, ino));
+CREATE TABLE garth.unindexed (account bigint, ino bigint, off bigint NOT NULL, until bigint NOT NULL DEFAULT 0, PRIMARY KEY (account, ino));
 CREATE INDEX unindexed_due ON garth.unindexed (account, until, ino);
 CREATE TABLE garth.retention (account bigint PRIMARY KEY, age bigint, commits bigint, stored bigint);
 CREATE TABLE garth.content_limit (account bigint, key bytea, class text NOT NULL, keep bigint NOT NULL, PRIMARY KEY (account, key));

@@ -1,7 +1,7 @@
 //! Commits of single batches, and the rows that they leave.
 
 use garth_engine::ErrorKind;
-use garth_engine::model::{Author, Batch, CommitId, Op};
+use garth_engine::model::{Author, Batch, Op};
 
 use super::database::{Database, append, at, write};
 
@@ -90,12 +90,13 @@ async fn what_is_not_built_is_refused() {
     let account = database.account("her").await;
     database.commit(account, &[write("/a", "x")]).await.remove(0).unwrap();
     let long = format!("/{}", vec!["d".repeat(200); 6].join("/"));
+    let deep = Op::mkdir(at(&format!("/e{}", &long[..1000]))).with_parents();
+    database.commit(account, &[Batch::new([deep])]).await.remove(0).unwrap();
+    let to = format!("/{0}/{0}", "f".repeat(250));
     for batch in [
-        Batch::new([Op::remove_file(at("/a"))]),
-        Batch::new([Op::rename(at("/a"), at("/b"))]),
-        Batch::new([Op::snapshot("s")]),
-        write("/b", "x").id(CommitId(7)),
         write(&format!("{long}/b"), "x"),
+        // Its directories would have paths that are too long.
+        Batch::new([Op::rename(at(&format!("/e{}", &long[..201])), at(&to)).with_parents()]),
     ] {
         let error = database.commit(account, &[batch]).await.remove(0).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
@@ -103,6 +104,6 @@ async fn what_is_not_built_is_refused() {
     }
     assert_eq!(
         database.rows(account, "SELECT seq, (SELECT count(*) FROM garth.name) FROM garth.head"),
-        "1|1"
+        "2|7"
     );
 }

@@ -1,8 +1,12 @@
 //! A database with the tables of the engine, on a server of its own.
 
-use garth_cloud::client::Connection;
+use std::sync::Arc;
+
+use garth_cloud::client::{Connection, Pool};
+use garth_cloud::store::PgStore;
 use garth_cloud::{commit, schema};
 use garth_engine::model::{Batch, Commit, Op};
+use garth_engine::rule::Registry;
 use garth_engine::{Env, Result, TreePath};
 use garth_testkit::postgres::Cluster;
 use tokio_postgres::Config;
@@ -30,6 +34,12 @@ impl Database {
     /// Commits a group. Its transaction has to succeed.
     pub(crate) async fn commit(&self, account: i64, batches: &[Batch]) -> Vec<Result<Commit>> {
         commit::commit(&self.conn, account, batches).await.unwrap()
+    }
+
+    /// Returns the tree of an account, on connections of its own to a URL.
+    pub(crate) async fn store(&self, account: i64, url: &str) -> Arc<PgStore> {
+        let pool = Pool::connect(url, 2).await.unwrap();
+        PgStore::new(pool, account, Env::system(), Registry::empty())
     }
 
     /// Runs statements that see the rows of an account, in a session of its own, and returns their rows: a

@@ -285,15 +285,15 @@ async fn long_text_is_indexed_in_steps_by_several_servers() {
     // What was indexed at once is found meanwhile.
     assert_ne!(account.rows("SELECT count(*) > 1000 FROM garth.passage"), "f");
     let other = connect(&account.database.cluster.tcp_url()).await;
-    let own = &account.database.conn;
+    let (own, all) = (&account.database.conn, registry());
     assert_eq!(accounts_to_index(own, 0, 10).await.unwrap(), [her]);
     for _ in 0..200 {
-        let (one, two) = futures::join!(index_next(own, her), index_next(&other, her));
+        let (one, two) = futures::join!(index_next(own, her, &all), index_next(&other, her, &all));
         if !one.unwrap() && !two.unwrap() && account.rows(LEFT).starts_with("0|") {
             break;
         }
     }
-    while index_next(own, her).await.unwrap() {}
+    while index_next(own, her, &registry()).await.unwrap() {}
     assert_eq!(account.rows(LEFT), "0|0");
     assert_eq!(accounts_to_index(own, 0, 10).await.unwrap(), Vec::<i64>::new());
     account.check_passages(&files);
@@ -308,15 +308,15 @@ async fn unreadable_text_keeps_no_commit_from_its_end() {
     account.commit(append("/a", "more\n")).await;
     assert_eq!(account.rows(LEFT), "1|1");
     let (conn, her) = (&account.database.conn, account.account);
-    assert!(index_next(conn, her).await.unwrap());
+    assert!(index_next(conn, her, &registry()).await.unwrap());
     // It is not tried again at once.
-    assert!(!index_next(conn, her).await.unwrap());
+    assert!(!index_next(conn, her, &registry()).await.unwrap());
     assert_eq!(account.rows(LEFT), "1|1");
     account.rows(&format!(
         "UPDATE garth.chunk SET data = convert_to('{first}', 'UTF8') WHERE data IS NULL;
          UPDATE garth.unindexed SET until = 0"
     ));
-    while index_next(conn, her).await.unwrap() {}
+    while index_next(conn, her, &registry()).await.unwrap() {}
     account.check_passages(&BTreeMap::from([("/a".to_owned(), format!("{first}more\n"))]));
     assert_eq!(account.rows(LEFT), "0|0");
 }
@@ -326,7 +326,7 @@ async fn group_derives_the_rows_of_sqlite() {
     let account = Account::new().await;
     let sqlite = Subject::sqlite(&in_memory());
     let tagged = |path: &str, tag: &str| {
-        let attrs = SetAttrs::new().tags([tag, "all"]).metadata([("due", tag)]);
+        let attrs = SetAttrs::new().tags([tag, "all"]).metadata("due", tag);
         Batch::new([Op::write(at(path), record(1)).with_parents().with_attrs(attrs)])
     };
     let long = "k".repeat(3000);

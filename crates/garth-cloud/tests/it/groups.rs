@@ -55,8 +55,9 @@ async fn unsupported_batch_fails_alone() {
     let database = Database::new().await;
     let account = database.account("her").await;
     // Those behind it were planned on a state that has no `/a` any more.
-    let removal = Batch::new([Op::remove_file(at("/a"))]);
-    let group = [write("/a", "1"), removal.clone(), append("/a", "2"), removal, append("/a", "3")];
+    let long = format!("/{}/b", vec!["d".repeat(200); 6].join("/"));
+    let refused = Batch::new([Op::remove_file(at("/a")), Op::write(at(&long), "x").with_parents()]);
+    let group = [write("/a", "1"), refused.clone(), append("/a", "2"), refused, append("/a", "3")];
     let commits = database.commit(account, &group).await;
     let kinds: Vec<_> =
         commits.iter().map(|commit| commit.as_ref().map_err(|e| e.kind()).map(|c| c.seq.0)).collect();

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use garth_cloud::commit;
-use garth_engine::model::Batch;
+use garth_engine::model::{Batch, Op};
 use garth_testkit::proxy::Proxy;
 
-use super::database::{Database, append, connect, write};
+use super::database::{Database, append, at, connect, write};
 
 /// Most round trips of a group of commits by path.
 const MOST: u64 = 6;
@@ -41,4 +41,28 @@ async fn group_takes_the_trips_of_one_batch() {
     }
     let counts = "SELECT seq, (SELECT count(*) FROM garth.name WHERE kind = 0) FROM garth.head";
     assert_eq!(database.rows(account, counts), "132|34");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn moved_subtrees_take_few_trips() {
+    let database = Database::new().await;
+    let account = database.account("her").await;
+    for result in database.commit(account, &[write("/d0/s/a", "x"), write("/d0/b", "x")]).await {
+        result.unwrap();
+    }
+    let trips = database.conn.trips();
+    let removed = Batch::new([Op::rename(at("/d0"), at("/d1"))]);
+    database.commit(account, &[removed]).await.remove(0).unwrap();
+    assert!(database.conn.trips() - trips <= MOST);
+    // Each ends its run, and a transaction has a limited number of trips.
+    let (count, trips) = (40, database.conn.trips());
+    let moved = |number: usize| Op::rename(at(&format!("/d{number}")), at(&format!("/d{}", number + 1)));
+    let group: Vec<Batch> = (1..=count).map(|number| Batch::new([moved(number)])).collect();
+    for result in database.commit(account, &group).await {
+        result.unwrap();
+    }
+    let trips = database.conn.trips() - trips;
+    assert!(trips <= MOST * count as u64, "{trips}");
+    let names = "SELECT string_agg(DISTINCT dir, ',' ORDER BY dir) FROM garth.name";
+    assert_eq!(database.rows(account, names), ",/d41,/d41/s");
 }

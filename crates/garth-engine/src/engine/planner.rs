@@ -69,7 +69,7 @@ pub use rows::{
     Chunk, DEDUP_FROM, ExtentRow, HeadRow, IdempotencyRow, JudgedRow, LogChange, NameRow, NewestNode,
     NodeRow, RowKey, Rows, SHORT_SUM, Staged, StagedRow, Stored, Tally,
 };
-pub use subtrees::{Key, Region, Subtrees};
+pub use subtrees::{Key, Leaving, Region, Subtrees};
 
 use self::state::Planner;
 use crate::error::{Error, ErrorKind, OptionalExt as _, Result};

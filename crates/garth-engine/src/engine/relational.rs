@@ -7,10 +7,14 @@
 //! - `confinement`: the paths that a handle reaches, its owner, and the nodes that it holds open;
 //! - `gates`: directories of which a handle sees only some entries; `gate_judgements`: cache of what their
 //!   files decide;
+//! - `narrow`: batches through gates;
 //! - `open_nodes`, `open_pasts`: nodes and states of the past that this process holds open, and which of them
 //!   have leases;
+//! - `reads`: reads of the tree, over the rows that a database has fetched;
 //! - `upload_counts`: uploads in progress of each owner;
 //! - `answer_column`, `changes_column`: outcomes and changes of a commit as JSON, for its row in the log;
+//! - `control_rows`: the rules in force, from their rows;
+//! - `room`: batches that an account without room refuses;
 //! - `interval`: where a span of commits is stored, so that a state of the past finds its rows.
 //!
 //! The module is public, and hidden from the documentation, for databases that live in other crates. It is
@@ -19,9 +23,13 @@
 pub mod answer_column;
 pub mod changes_column;
 pub mod confinement;
+pub mod control_rows;
 pub mod gate_judgements;
 pub mod gates;
 pub mod interval;
+pub mod narrow;
 pub mod open_nodes;
 pub mod open_pasts;
+pub mod reads;
+pub mod room;
 pub mod upload_counts;

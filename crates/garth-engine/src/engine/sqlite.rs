@@ -16,9 +16,9 @@ pub(crate) mod tables;
 // Stored bytes, and the parts of the tree that a handle reaches.
 pub(crate) mod chunk_store;
 pub(crate) mod collecting;
-pub(crate) mod gates;
 mod open_leases;
 pub(crate) mod planner_rows;
+pub(crate) mod tree_rows;
 // Data derived from files, in the commit that changes them.
 pub(crate) mod control;
 pub(crate) mod fulltext;

@@ -71,6 +71,12 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
+    /// Returns a snapshot.
+    #[doc(hidden)]
+    pub fn new(name: String, seq: Seq, time: Timestamp, owner: Option<Owner>) -> Self {
+        Self { name, seq, time, owner }
+    }
+
     /// Returns the key after which the next page of snapshots starts.
     pub fn key(&self) -> SnapshotKey {
         SnapshotKey { owner: self.owner.clone(), name: self.name.clone() }
@@ -120,6 +126,14 @@ pub struct KeyRecord {
     pub commit: Commit,
 }
 
+impl KeyRecord {
+    /// Returns the record of a request.
+    #[doc(hidden)]
+    pub fn new(request_hash: [u8; 32], commit: Commit) -> Self {
+        Self { request_hash, commit }
+    }
+}
+
 /// Outcome of one operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "CommitOutcome")]
@@ -160,6 +174,12 @@ impl Outcome {
 }
 
 impl Commit {
+    /// Returns a commit that was found in the log.
+    #[doc(hidden)]
+    pub fn of_log(seq: Seq, time: Timestamp, outcomes: Vec<Outcome>) -> Self {
+        Self { seq, time, outcomes, replayed: false, durable: false, note: String::new() }
+    }
+
     /// Returns the version of the node of operation `op` after it ([`Outcome::version`]).
     pub fn version(&self, op: usize) -> VersionId {
         let none = VersionId { seq: self.seq, ino: Ino::NONE };

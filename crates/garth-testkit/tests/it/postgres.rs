@@ -14,9 +14,9 @@ fn cluster_survives_an_immediate_stop() {
         assert_eq!(cluster.psql(url, "SELECT 1").unwrap(), "1");
     }
     let [socket, tcp] = &urls;
-    let role = "SELECT current_user, rolsuper, current_database(), current_setting('fsync') \
-                FROM pg_roles WHERE rolname = current_user";
-    assert_eq!(cluster.psql(tcp, role).unwrap(), "garth|f|garth|off");
+    let role = "SELECT current_user, rolsuper, current_database() FROM pg_roles WHERE rolname = current_user";
+    assert_eq!(cluster.psql(tcp, role).unwrap(), "garth|f|garth");
+    assert_eq!(cluster.psql(&cluster.admin_url(), role).unwrap(), "garth_admin|t|garth");
     cluster.psql(socket, "CREATE TABLE kept (n int); INSERT INTO kept VALUES (7)").unwrap();
 
     cluster.stop_immediately().unwrap();
@@ -48,7 +48,8 @@ fn cluster_survives_an_immediate_stop() {
 }
 
 #[test]
-fn cluster_on_disk_syncs() {
-    let cluster = Cluster::on_disk().unwrap();
-    assert_eq!(cluster.psql(&cluster.tcp_url(), "SHOW fsync").unwrap(), "on");
+fn clusters_sync_commits() {
+    for cluster in [Cluster::in_memory().unwrap(), Cluster::on_disk().unwrap()] {
+        assert_eq!(cluster.psql(&cluster.tcp_url(), "SHOW fsync").unwrap(), "on");
+    }
 }

@@ -153,6 +153,15 @@ impl DerivedWrites {
         self.lost.push(seq);
     }
 
+    /// Returns true if nothing changes.
+    pub(super) fn is_empty(&self) -> bool {
+        let Self { forgotten, ended, cut, keys, removed, passages, unindexed, indexed, recounted, lost } =
+            self;
+        let keys = forgotten.is_empty() && ended.is_empty() && cut.is_empty() && keys.is_empty();
+        let passages = removed.is_empty() && passages.is_empty() && recounted.is_empty();
+        keys && passages && unindexed.is_empty() && indexed.is_empty() && lost.is_empty()
+    }
+
     /// Returns the number of new passages.
     pub(in crate::rows) fn new_passages(&self) -> u64 {
         self.passages.len() as u64

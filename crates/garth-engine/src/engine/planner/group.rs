@@ -15,11 +15,11 @@ use crate::model::{Batch, Timestamp};
 
 /// Plans the first batches of a group, at least one, and returns their results in order. The others depend on
 /// rows that are known only once the changes of the first ones are written: write these, and call this again
-/// with the others and an empty [`RowStore`](super::RowStore), in the same transaction. A result counts only
-/// if all changes before it are written.
+/// with the others and an empty [`RowStore`](super::RowStore). A result counts only if all changes before it
+/// are written. A batch that moves or removes a subtree is the last of its call.
 ///
-/// A batch fails with `TooLarge` after `rounds` rounds (usually [`MAX_ROUNDS`](super::MAX_ROUNDS)) that
-/// completed neither it nor one before it.
+/// At most `rounds` rounds are taken (usually [`MAX_ROUNDS`](super::MAX_ROUNDS)). If they complete no batch,
+/// the first one fails with `TooLarge`.
 ///
 /// # Errors
 /// Errors of `fetch`. Those of a batch are in its result.
@@ -32,19 +32,15 @@ pub async fn plan_group<D: Fetch>(
     // Nothing has been fetched yet: this pass only names what to fetch first. Keys that contain the time are
     // mostly named later, because other rows lead to them.
     group.name_rows(database, 0, Fetched { head: HeadRow::default(), now: Timestamp(0) });
-    let mut left = rounds;
-    while group.planned.len() < batches.len() {
+    for _ in 0..rounds.max(1) {
         let state = database.fetch().await?;
-        let before = group.planned.len();
-        if group.pass(database, state) {
-            break;
+        if group.pass(database, state) || group.planned.len() == batches.len() {
+            return Ok(group.planned);
         }
-        left = if group.planned.len() > before { rounds } else { left.saturating_sub(1) };
-        if left == 0 && group.planned.len() < batches.len() {
-            let message = "the operations of this batch depend on each other in too many steps; split it";
-            group.planned.push(Err(Error::new(ErrorKind::TooLarge, message)));
-            left = rounds;
-        }
+    }
+    if group.planned.is_empty() {
+        let message = "the operations of this batch depend on each other in too many steps; split it";
+        group.planned.push(Err(Error::new(ErrorKind::TooLarge, message)));
     }
     Ok(group.planned)
 }

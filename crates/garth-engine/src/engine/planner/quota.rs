@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::rows::{NameRow, NodeRow, RowKey, Rows};
 use super::state::Planner;
-use super::subtrees::{Key, Region, is_in, up};
+use super::subtrees::{Key, Region, is_in, minus, up};
 use crate::error::Result;
 use crate::model::quota::Quota;
 use crate::model::{Kind, Within};
@@ -388,28 +388,4 @@ fn moved_ranges_below(left: &BTreeMap<String, Region>, top: &str) -> Ranges {
     let below = left.range(format!("{top}/")..format!("{top}0")).map(|(_, region)| region);
     ranges.extend(left.get(top).into_iter().chain(below).flat_map(Region::ranges));
     ranges
-}
-
-/// Returns the parts of some ranges that are not in others.
-fn minus(these: &[(String, String)], others: &[(String, String)]) -> Ranges {
-    let mut others: Vec<&(String, String)> = others.iter().collect();
-    others.sort_unstable();
-    let mut rest = Vec::new();
-    for (from, to) in these {
-        let mut from = from;
-        for (start, end) in others.iter().skip(others.partition_point(|(_, end)| end <= from)) {
-            if start >= to {
-                break;
-            }
-            if from < start {
-                rest.push((from.clone(), start.clone()));
-            }
-            from = from.max(end);
-        }
-        if from < to {
-            rest.push((from.clone(), to.clone()));
-        }
-    }
-    rest.sort_unstable();
-    rest
 }

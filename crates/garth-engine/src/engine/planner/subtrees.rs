@@ -76,6 +76,16 @@ impl Region {
     }
 }
 
+/// Range of directories of the database whose names end where they are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Leaving {
+    /// First directory, and the end of the range.
+    pub range: (String, String),
+    /// Directory of the database that the range is in or below, and where it is now; `None` if the names are
+    /// in no directory any more.
+    pub moved: Option<(String, String)>,
+}
+
 /// Content of a directory that is being moved.
 #[derive(Debug)]
 pub(super) struct Content {
@@ -144,6 +154,27 @@ impl Subtrees {
             names: BTreeSet::new(),
         })
         .collect()
+    }
+
+    /// Returns the ranges of [`left`](Self::left), cut so that the directories of each have moved together.
+    pub fn leaving(&self) -> Vec<Leaving> {
+        let parts = self.parts("").into_iter().filter(|(at, region)| *at != region.dir);
+        let mut leaving: Vec<Leaving> = parts
+            .flat_map(|(at, region)| {
+                let moved = Some((region.dir.clone(), at));
+                region.ranges().into_iter().map(move |range| Leaving { range, moved: moved.clone() })
+            })
+            .collect();
+        let moved: Vec<_> = leaving.iter().map(|part| part.range.clone()).collect();
+        let left: Vec<_> = self.left().iter().flat_map(Region::ranges).collect();
+        leaving.extend(minus(&left, &moved).into_iter().map(|range| Leaving { range, moved: None }));
+        leaving
+    }
+
+    /// Returns the removed parts of the database, each with the number of the operation that removed it.
+    pub fn removals(&self) -> impl Iterator<Item = (usize, &Region)> {
+        let operation = |place: usize| self.removals.partition_point(|first| *first <= place);
+        self.lost.iter().enumerate().map(move |(place, region)| (operation(place), region))
     }
 
     /// Returns the removed parts of the database. They do not overlap.
@@ -252,6 +283,30 @@ pub(super) fn is_in(dir: &str, top: &str) -> bool {
     dir.strip_prefix(top).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
+/// Returns the parts of some ranges that are not in others.
+pub(super) fn minus(these: &[(String, String)], others: &[(String, String)]) -> Vec<(String, String)> {
+    let mut others: Vec<&(String, String)> = others.iter().collect();
+    others.sort_unstable();
+    let mut rest = Vec::new();
+    for (from, to) in these {
+        let mut from = from;
+        for (start, end) in others.iter().skip(others.partition_point(|(_, end)| end <= from)) {
+            if start >= to {
+                break;
+            }
+            if from < start {
+                rest.push((from.clone(), start.clone()));
+            }
+            from = from.max(end);
+        }
+        if from < to {
+            rest.push((from.clone(), to.clone()));
+        }
+    }
+    rest.sort_unstable();
+    rest
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -292,6 +347,14 @@ mod tests {
             }
             let left: Vec<_> = subtrees.left().into_iter().filter(|it| it.contains(dir, "n")).collect();
             assert_eq!(left.len(), usize::from(at.as_deref() != Some(dir)), "{dir} in {left:?}");
+            let leaving = subtrees.leaving().into_iter();
+            let leaving: Vec<_> =
+                leaving.filter(|it| it.range.0.as_str() <= dir && dir < it.range.1.as_str()).collect();
+            assert_eq!(leaving.len(), left.len(), "{dir} in {leaving:?}");
+            for Leaving { moved, .. } in leaving {
+                let now = moved.map(|(from, to)| format!("{to}{}", &dir[from.len()..]));
+                assert_eq!(now, at, "where {dir} has moved");
+            }
             let gone = subtrees.lost().iter().filter(|region| region.contains(dir, "n")).count();
             assert_eq!(gone, usize::from(lost.contains(dir)), "{dir} is lost once");
             for from in 0..=subtrees.lost().len() {

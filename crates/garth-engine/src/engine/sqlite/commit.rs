@@ -3,7 +3,6 @@
 
 pub(crate) mod checkpoint;
 pub(crate) mod group;
-pub(crate) mod narrow;
 pub(crate) mod staged_upload;
 pub(crate) mod stored;
 pub(crate) mod waiters;

@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex};
 
 use rusqlite::Connection;
 
+use crate::engine::relational::control_rows;
 use crate::engine::relational::gate_judgements::Judgements;
 use crate::engine::sqlite::tables::{head, judged_prefixes, retention};
-use crate::error::{Error, ErrorKind};
 use crate::rule::retention::{ContentLimits, Retention};
-use crate::rule::{Constraint, Digest, PathPattern, Registry, Rule, Rules};
+use crate::rule::{Digest, PathPattern, Registry, Rule, Rules};
 use crate::sqlite::{DbResult, all};
 use crate::threads::lock::lock;
 
@@ -82,20 +82,7 @@ pub(crate) fn read_rules(conn: &Connection, registry: &Registry) -> DbResult<Rul
     let rows = all(conn, "SELECT class, demand, terms FROM rule ORDER BY class, demand", [], |row| {
         Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?, row.get::<_, String>(2)?))
     })?;
-    let mut rules = registry.rules().clone();
-    for (pattern, constraint, terms) in rows {
-        // A write without a rule that cannot be read could violate it.
-        let unreadable = |error: Error| {
-            let message =
-                format!("the rule `{constraint}` for {pattern} cannot be read; use the garth that set it");
-            Error::new(ErrorKind::Corrupt, message).with_source(error)
-        };
-        let rule = PathPattern::parse_stored(&pattern)
-            .and_then(|pattern| Ok(Rule::new(pattern, Constraint::parse(&constraint, &terms)?)))
-            .map_err(unreadable)?;
-        rules = rules.with(rule).map_err(unreadable)?;
-    }
-    Ok(rules)
+    Ok(control_rows::rules(registry, rows)?)
 }
 
 /// Sets a rule.
@@ -149,14 +136,5 @@ pub(crate) fn forget_removed_constraints(
 /// Fails if another process stores keys that this one does not know. Called inside the write transaction;
 /// `version` is that of the head row.
 pub(crate) fn check_version(version: u64, registry: &Registry) -> DbResult<()> {
-    let known = registry.version();
-    // Keys of an older set were derived again when this process opened the account.
-    if version <= known {
-        return Ok(());
-    }
-    let message = format!(
-        "a newer garth derives more keys for this account (set {version}; this garth has set {known}), so this one \
-         can only read it; use a newer garth to write"
-    );
-    Err(Error::new(ErrorKind::Format, message).into())
+    Ok(control_rows::check_version(version, registry)?)
 }

@@ -3,7 +3,9 @@
 
 mod account;
 mod calls;
+mod change_feed;
 mod confinement;
+mod gates;
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -19,13 +19,15 @@ use tracing::Span;
 use crate::engine::relational::confinement::Reach;
 use crate::engine::relational::open_nodes::OpenNodes;
 use crate::engine::relational::open_pasts::{OpenPasts, Past};
+use crate::engine::relational::reads::gated_facts::GatedFacts;
+use crate::engine::relational::reads::tree_view::TreeView;
 use crate::engine::sqlite::chunk_store::Packs;
 use crate::engine::sqlite::collecting::Collecting;
 use crate::engine::sqlite::commit::writer::Writer;
 use crate::engine::sqlite::control::ControlCache;
-use crate::engine::sqlite::query::gated_facts::GatedFacts;
 use crate::engine::sqlite::query::read_view::ReadView;
 use crate::engine::sqlite::tables::{fold, head};
+use crate::engine::sqlite::tree_rows::SqliteRows;
 use crate::engine::sqlite::writer_lock::WriterLock;
 use crate::engine::sqlite::{projections, schema};
 use crate::env::Env;
@@ -253,20 +255,19 @@ impl SqliteFs {
             }
             None => None,
         };
-        Ok(ReadView {
-            conn,
-            patience,
-            packs: &inner.packs,
+        let (packs, control) = (&*inner.packs, &*inner.control);
+        let tree = TreeView {
+            rows: SqliteRows { conn, packs, control, patience },
             open: &inner.open,
             reach: &self.reach,
-            control: &inner.control,
             as_of,
             is_past: self.as_of.is_some(),
             oldest: OnceCell::new(),
             time: self.time(),
             opened: self.as_of.as_deref().map_or(i64::MAX, |past| past.opened),
             gated: GatedFacts::default(),
-        })
+        };
+        Ok(ReadView { conn, packs, control, tree })
     }
 
     fn now(&self) -> Timestamp {

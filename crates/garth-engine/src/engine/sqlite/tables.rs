@@ -65,5 +65,4 @@ pub(crate) mod snapshots;
 pub(crate) mod staged;
 pub(crate) mod times_ahead;
 
-/// Largest integer that SQLite stores. As a sequence number it stands for the newest state.
-pub(crate) const MAX: u64 = i64::MAX as u64;
+pub(crate) use crate::engine::relational::reads::tree_rows::MAX;

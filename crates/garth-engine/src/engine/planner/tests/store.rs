@@ -44,6 +44,8 @@ pub(super) struct Store {
     rules: Rules,
     pub(super) head: HeadRow,
     names: BTreeMap<Key, Vec<Spanned<NameRow>>>,
+    /// Keys that each node has or had. Without them, the names of one node take a walk through those of all.
+    keys_of: HashMap<u64, BTreeSet<Key>>,
     judged: BTreeMap<(u64, Digest), JudgedRow>,
     nodes: BTreeMap<u64, BTreeMap<u64, NodeRow>>,
     /// Directories of whose newest versions only the times are stored.
@@ -101,6 +103,7 @@ impl Store {
             rules: crate::rule::sample::registry().rules().clone(),
             head: HeadRow { next_ino: 2, next_chunk: 1, ..HeadRow::default() },
             names: BTreeMap::new(),
+            keys_of: HashMap::new(),
             judged: BTreeMap::new(),
             nodes: BTreeMap::from([(root.ino, BTreeMap::from([(0, root)]))]),
             with_times: BTreeSet::new(),
@@ -210,12 +213,12 @@ impl Store {
             if let Some(now) = delta.subtrees.now(dir).map(|now| (now, name.clone()))
                 && !delta.names.contains_key(&now)
             {
-                moved.push((now, Spanned { row: NameRow { since: head.seq, ..at.row }, till: NEVER }));
+                moved.push((now, NameRow { since: head.seq, ..at.row }));
             }
         }
         // After the loop: a moved name may take the key of one that has not been looked at yet.
-        for (key, name) in moved {
-            self.names.entry(key).or_default().push(name);
+        for (key, row) in moved {
+            self.give(key, row);
         }
         for (ino, names) in lost.into_iter().filter(|(ino, _)| !delta.nodes.contains_key(ino)) {
             let mut node = self.node(ino).unwrap().expect("a node that loses names is there");
@@ -223,6 +226,12 @@ impl Store {
             self.nodes.entry(ino).or_default().insert(node.seq, node);
             self.with_times.remove(&ino);
         }
+    }
+
+    /// Gives a name to a node.
+    fn give(&mut self, key: Key, row: NameRow) {
+        self.keys_of.entry(row.ino).or_default().insert(key.clone());
+        self.names.entry(key).or_default().push(Spanned { row, till: NEVER });
     }
 
     fn apply(&mut self, delta: &Delta, head: HeadRow) {
@@ -235,7 +244,7 @@ impl Store {
                 name.till = head.seq;
             }
             if let Some(row) = change.after {
-                self.names.entry(key.clone()).or_default().push(Spanned { row, till: NEVER });
+                self.give(key.clone(), row);
             }
         }
         for (ino, node) in &delta.nodes {
@@ -315,8 +324,9 @@ impl Store {
     pub(super) fn name_often(&mut self, ino: u64, dir: &str, names: std::ops::Range<usize>) {
         let row = NameRow { ino, since: self.head.seq, kind: Kind::File };
         self.node_mut(ino).nlink += names.len() as u64;
-        let keys = names.map(|number| (dir.to_owned(), format!("{number:06}")));
-        self.names.extend(keys.map(|key| (key, vec![Spanned { row, till: NEVER }])));
+        for number in names {
+            self.give((dir.to_owned(), format!("{number:06}")), row);
+        }
     }
 
     /// Stages a body of existing chunks.
@@ -510,8 +520,11 @@ impl Rows for Store {
         if let Some(kind) = self.unnamed {
             return Err(Error::new(kind, "the names cannot be read"));
         }
-        let named = self.names(seq).into_iter().filter(|(_, row)| row.ino == ino).map(|(key, _)| key);
-        Ok(named.filter(|(dir, name)| within.contains(&TreePath::from_row(dir, name))).collect())
+        let leads = |key: &&Key| {
+            self.names.get(key).and_then(|lives| Self::live(lives, seq)).is_some_and(|row| row.ino == ino)
+        };
+        let named = self.keys_of.get(&ino).into_iter().flatten().filter(leads);
+        Ok(named.filter(|(dir, name)| within.contains(&TreePath::from_row(dir, name))).cloned().collect())
     }
 
     fn node_at_seq(&self, ino: u64, seq: u64) -> Result<Option<NodeRow>> {

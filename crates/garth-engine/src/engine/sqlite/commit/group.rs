@@ -10,20 +10,21 @@ use crate::engine::planner::{ChangedNodes, HeadRow, Planned, plan};
 #[cfg(debug_assertions)]
 use crate::engine::planner::{Fetched, Rows, fetched};
 use crate::engine::relational::confinement::Reach;
+use crate::engine::relational::narrow::{mask, narrowed, shown};
 use crate::engine::relational::open_nodes::OpenNodes;
+use crate::engine::relational::reads::gate_files::GateFiles;
 use crate::engine::sqlite::chunk_store::Packs;
-use crate::engine::sqlite::commit::narrow::{mask, narrowed};
 use crate::engine::sqlite::commit::{stored, write_delta, write_subtrees};
 use crate::engine::sqlite::control::ControlCache;
 use crate::engine::sqlite::control::check_version;
 use crate::engine::sqlite::fulltext::background::Chores;
 use crate::engine::sqlite::fulltext::changed_files::{self, Edits};
-use crate::engine::sqlite::gates::GateFiles;
 use crate::engine::sqlite::planner_rows::PlannerRows;
 use crate::engine::sqlite::planner_rows::row_cache::RowCache;
 use crate::engine::sqlite::projections;
 use crate::engine::sqlite::schema;
 use crate::engine::sqlite::tables::{head, judged_prefixes, quotas};
+use crate::engine::sqlite::tree_rows::SqliteRows;
 use crate::error::{ErrorKind, Result};
 use crate::model::{Batch, Body, Commit, Op, Timestamp};
 use crate::rule::Registry;
@@ -217,16 +218,17 @@ impl GroupContext<'_> {
             // Each batch is judged by the reach of its own handle.
             let rows = PlannerRows { reach, ..*state };
             failpoints.pass("plan")?;
-            let of_gates;
+            let (mut of_gates, mut versions) = (None::<Batch>, Vec::new());
             let batch = match reach.gates.is_empty() {
                 true => batch,
                 false => {
                     // Members of this group may be rolled back.
                     let (control, settled) = (self.control, begin.seq);
-                    let files = GateFiles { conn, packs: state.packs, control, settled, patience: None };
+                    let rows = SqliteRows { conn, packs: state.packs, control, patience: None };
+                    let files = GateFiles { rows, settled };
                     let quotas = state.row_cache.quotas(|| quotas::all_of(conn))?;
-                    of_gates = narrowed(&files, reach, &quotas, batch)?;
-                    &of_gates
+                    versions = shown(rows, &reach.gates)?;
+                    of_gates.insert(narrowed(&files, reach, &quotas, batch)?)
                 }
             };
             let planned = ahead.plan(&rows, (head, env.now()), batch, &batches[place + 1..]);
@@ -237,7 +239,7 @@ impl GroupContext<'_> {
                     results.push(Ok(commit));
                 }
                 Ok(Planned::Apply { delta, head: next, mut commit }) => {
-                    mask(conn, &reach.gates, &mut commit)?;
+                    mask(&versions, &mut commit);
                     if !delta.subtrees.is_empty() {
                         // Ranges of rows are written without updating the row cache, from which the index
                         // reads nodes, so the cache is cleared. Removed files are taken out of the index in

@@ -13,8 +13,8 @@ use bytes::{Bytes, BytesMut};
 use rusqlite::Connection;
 
 use crate::engine::planner::{MAX_EXTENT, Staged, sum_of};
+use crate::engine::relational::room::full;
 use crate::engine::sqlite::chunk_store::Packs;
-use crate::engine::sqlite::commit::stored;
 use crate::engine::sqlite::commit::writer::Writer;
 use crate::engine::sqlite::tables::staged::{self, LEASE, pack_name};
 use crate::engine::sqlite::tables::{chunks, packs};
@@ -160,7 +160,7 @@ impl SqliteUpload {
         let bytes = self.counted.max(arrived);
         let fits = self.writer.fit_upload(&self.owner, self.counted, bytes)?;
         self.counted = if fits { bytes } else { 0 };
-        if fits { Ok(()) } else { Err(stored::full()) }
+        if fits { Ok(()) } else { Err(full()) }
     }
 
     /// Moves one chunk from memory to the pack.

@@ -5,20 +5,15 @@
 use rusqlite::Connection;
 
 use crate::engine::planner::{Delta, Planned, Rows as _};
+use crate::engine::relational::room::{self, COMMIT, check_room, releases};
 use crate::engine::sqlite::planner_rows::PlannerRows;
 use crate::engine::sqlite::schema::SUBJECT;
 use crate::engine::sqlite::tables::{head, live_names, staged};
-use crate::error::{Error, ErrorKind, Result};
-use crate::model::{Attributes, Batch, Op};
+use crate::error::Result;
+use crate::model::{Attributes, Batch};
 use crate::sqlite::DbResult;
 use crate::text::passage::is_text;
 
-/// Bytes that a commit is expected to add in any case: its row of the log, and pages that are split for it.
-const COMMIT: u64 = 4096;
-/// Bytes that each of its other rows is expected to add, with its share of the indexes.
-const ROW: u64 = 256;
-/// Copies of the path of a name: in its row, and in two indexes or one of them and the log.
-const PATHS: u64 = 3;
 /// Bytes of text for each byte that the search index is expected to add, with its passages: most words of a
 /// passage take a few bytes.
 const TEXT: u64 = 2;
@@ -74,69 +69,20 @@ pub(super) fn check(
     Ok(planned)
 }
 
-/// Fails if `arriving` bytes would exceed the limit of the account.
-pub(crate) fn check_room(limit: u64, used: u64, arriving: u64) -> Result<()> {
-    if used.saturating_add(arriving) <= limit { Ok(()) } else { Err(full()) }
-}
-
 /// Returns true if the account has no room for the smallest commit that adds something.
 pub(crate) fn is_full(limit: u64, used: u64) -> bool {
     check_room(limit, used, COMMIT).is_err()
 }
 
-/// Returns the error for a full account. It has no numbers: the use of others is not every caller's to know.
-pub(super) fn full() -> Error {
-    let message = "the account has no room for this: remove something and collect, keep less of the past, or have \
-                   the limit on stored bytes raised";
-    Error::new(ErrorKind::QuotaExceeded, message)
-}
-
-/// Returns true for a batch that adds no name and no content, and ends names, content or snapshots, of which
-/// an account has a limited number. Batches that end nothing, or have long notes or attributes, could make it
-/// grow without bound.
-fn releases(delta: &Delta, batch: &Batch) -> bool {
-    let releases = |op: &Op| match op {
-        Op::Remove { .. } | Op::DropSnapshot { .. } | Op::Check { .. } | Op::Truncate { size: 0, .. } => true,
-        // Truncates the file, unless it creates one.
-        Op::Write { body, .. } => body.size() == 0,
-        _ => false,
-    };
-    let ended = ended(delta);
-    let note = batch.idempotency.as_ref().map_or(0, |record| record.note.len());
-    let attributes: usize = delta.attributes.values().map(Attributes::weight).sum();
-    ended > 0
-        && (note + attributes) as u64 <= ended.saturating_mul(COMMIT)
-        && delta.names.values().all(|change| change.after.is_none())
-        && batch.ops.iter().all(releases)
-}
-
-/// Returns the number of names, extents and snapshots that end. The names of a removed subtree count as one.
-fn ended(delta: &Delta) -> u64 {
-    let names = delta.names.values().filter(|change| change.before.is_some() && change.after.is_none());
-    let extents: usize = delta.extents.values().map(|change| change.closed.len()).sum();
-    let snapshots = delta.snapshots.values().filter(|created| !**created);
-    (names.count() + extents + snapshots.count()) as u64
-}
-
 /// Returns about the bytes that the rows of a batch add. Content that is stored already adds none.
 fn growth(conn: &Connection, delta: &Delta, batch: &Batch) -> DbResult<u64> {
-    let content: usize = delta.chunks.values().map(|chunk| chunk.data.len()).sum();
-    let attributes: usize = delta.attributes.values().map(Attributes::weight).sum();
-    let targets: usize = delta.nodes.values().filter_map(|node| node.target.as_ref()).map(String::len).sum();
-    let note = batch.idempotency.as_ref().map_or(0, |record| record.note.len());
-    let extents: usize = delta.extents.values().map(|change| change.added.len()).sum();
-    let mut names = delta.names.len() as u64;
-    let mut paths = delta.names.keys().map(|(dir, name)| dir.len() + name.len()).sum::<usize>() as u64;
+    let (mut names, mut paths) = (0_u64, 0_u64);
     // The names of moved and removed subtrees go on in rows of the past.
     for region in delta.subtrees.left() {
         let (count, bytes) = live_names::size(conn, &region)?;
         (names, paths) = (names.saturating_add(count), paths.saturating_add(bytes));
     }
-    let rows = names.saturating_add((delta.nodes.len() + delta.attributes.len() + extents) as u64);
-    Ok(((content + attributes + targets + note) as u64)
-        .saturating_add(paths.saturating_mul(PATHS))
-        .saturating_add(rows.saturating_mul(ROW))
-        .saturating_add(COMMIT))
+    Ok(room::growth(delta, batch, (names, paths)))
 }
 
 /// Returns about the bytes that the search index adds. Content counts as text unless its type says otherwise:
@@ -168,9 +114,10 @@ mod tests {
     use super::*;
     use crate::engine::sqlite::SqliteFs;
     use crate::env::Env;
+    use crate::error::ErrorKind;
     use crate::fs::{AccountStore as _, FileSystem, Incoming};
     use crate::model::{
-        At, Body, Commit, Confinement, Idempotency, Owner, Precondition, SetAttrs, StagedBody, Timestamp,
+        At, Body, Commit, Confinement, Idempotency, Op, Owner, Precondition, SetAttrs, StagedBody, Timestamp,
         Within,
     };
     use crate::path::TreePath;

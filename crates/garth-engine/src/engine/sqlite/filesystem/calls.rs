@@ -36,14 +36,7 @@ impl FileSystem for SqliteFs {
             let row = self.inner.pool.with(head::get)?;
             return Ok(Head { seq: Seq(row.seq), time: Timestamp(row.time) });
         }
-        self.reading(&(), |view, ()| {
-            let (seq, time) = match view.as_of {
-                Some(seq) => (seq, commit_log::moment(view.conn, seq)?),
-                None => head::get(view.conn).map(|row| (row.seq, row.time))?,
-            };
-            Ok(Head { seq: Seq(seq), time: Timestamp(time) })
-        })
-        .await
+        self.reading(&(), |view, ()| view.last_commit()).await
     }
 
     async fn stat(&self, at: &At) -> Result<Entry> {

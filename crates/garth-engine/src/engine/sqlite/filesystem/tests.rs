@@ -30,7 +30,7 @@ fn account(names: usize, read_time: Duration) -> (TempDir, Arc<SqliteFs>) {
 /// Returns the name of the thread on which a read of this many steps ends.
 fn thread_of(fs: &SqliteFs, steps: u64) -> String {
     let name = fs.reading(&(), move |view, ()| {
-        view.patience.unwrap().spend_on(steps * BYTES_PER_STEP)?;
+        view.rows.patience.unwrap().spend_on(steps * BYTES_PER_STEP)?;
         Ok(thread::current().name().unwrap_or_default().to_owned())
     });
     block_on(name).unwrap()
@@ -220,7 +220,7 @@ fn abandoned_read_ends() {
     let (ended, has_ended) = std::sync::mpsc::channel();
     let endless = fs.read_long((), move |view, ()| {
         begun.send(()).ok();
-        while view.patience.unwrap().spend_on(1).is_ok() {
+        while view.rows.patience.unwrap().spend_on(1).is_ok() {
             thread::yield_now();
         }
         ended.send(()).ok();

@@ -1,5 +1,6 @@
 //! Refusals of content before it is received.
 
+use crate::engine::relational::room::check_room;
 use crate::engine::relational::upload_counts::UploadCount;
 use crate::engine::sqlite::commit::stored;
 use crate::engine::sqlite::query::read_view::ReadView;
@@ -26,7 +27,7 @@ impl ReadView<'_> {
         let control = self.control.at(self.conn, head::get(self.conn)?.control)?;
         if let Some(limit) = control.retention.stored {
             let used = stored::used(self.conn)?.saturating_add(of_all);
-            stored::check_room(limit, used, content.arrives)?;
+            check_room(limit, used, content.arrives)?;
         }
         let At::Path(path) = at else { return Ok(()) };
         let within = self.reach.within.without(self.reach.gates.holes());

@@ -102,7 +102,7 @@ impl Files for ReadView<'_> {
     }
 
     fn read(&self, node: &FileNode, range: ByteRange) -> DbResult<Bytes> {
-        ReadView::read(self, node.ino.0, node.size, range)
+        self.tree.read(node.ino.0, node.size, range)
     }
 
     fn lines(&self, passage: &Passage) -> DbResult<Range<u64>> {
@@ -115,6 +115,6 @@ impl Files for ReadView<'_> {
 
     fn step(&self) -> DbResult<()> {
         // FTS5 works outside of the steps that SQLite counts.
-        self.patience.map_or(Ok(()), |patience| patience.spend_on(BYTES_PER_STEP))
+        self.rows.patience.map_or(Ok(()), |patience| patience.spend_on(BYTES_PER_STEP))
     }
 }

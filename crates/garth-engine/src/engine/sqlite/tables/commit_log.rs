@@ -4,6 +4,7 @@
 use rusqlite::{Connection, Row, params};
 
 use crate::engine::planner::{HeadRow, LogChange};
+use crate::engine::relational::reads::tree_rows::LoggedCommit;
 use crate::engine::relational::{answer_column, changes_column};
 use crate::engine::sqlite::schema::{BY_SESSION, HAS_SESSION};
 use crate::engine::sqlite::tables::{MAX, head, nodes};
@@ -104,13 +105,6 @@ pub(crate) fn last_until(conn: &Connection, time: i64, oldest: u64, head: u64) -
 pub(crate) fn info(conn: &Connection, seq: u64) -> DbResult<Option<(CommitInfo, String)>> {
     let sql = "SELECT seq, time, id, author, message, overrides, owner FROM log WHERE seq = ?1";
     one(conn, sql, [seq], |row| Ok((commit_info(row)?, row.get(6)?)))
-}
-
-/// A commit with the first piece of its changes, as read in a walk through the log.
-pub(crate) struct LoggedCommit<'a> {
-    pub(crate) info: CommitInfo,
-    pub(crate) changes: &'a str,
-    pub(crate) owner: &'a str,
 }
 
 const ALL_COMMITS: &str = "SELECT seq, time, id, author, message, overrides, changes, owner FROM log

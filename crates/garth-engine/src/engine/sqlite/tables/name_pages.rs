@@ -1,25 +1,14 @@
 //! Tables `name` and `name_past` in the order of a listing or walk, one page of names at a time, with their
 //! nodes on request.
 
-use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use rusqlite::{Connection, Row, params};
 
-use crate::engine::planner::NodeRow;
+use crate::engine::relational::reads::tree_rows::{EachRow, NameRange, PageRow};
 use crate::engine::sqlite::tables::expiry;
 use crate::engine::sqlite::tables::node_columns::{KindColumn, newest_columns, newest_row};
-use crate::model::Kind;
-use crate::sqlite::{DbResult, all};
-
-/// A name of a page, and its node if that was read.
-pub(crate) struct PageRow {
-    pub(crate) dir: Rc<str>,
-    pub(crate) name: String,
-    pub(crate) ino: u64,
-    pub(crate) kind: Kind,
-    pub(crate) node: Option<NodeRow>,
-}
+use crate::sqlite::{DbError, DbResult, all};
 
 /// Reads a row of a page. `last` is the directory of the row before.
 fn page_row(row: &Row<'_>, node: bool, last: &mut Rc<str>) -> rusqlite::Result<PageRow> {
@@ -37,25 +26,8 @@ fn page_row(row: &Row<'_>, node: bool, last: &mut Rc<str>) -> rusqlite::Result<P
     })
 }
 
-/// Range of names to read: those after `(from, after)`, in the directory `from` alone or in all directories
-/// up to `to`.
-pub(crate) struct NameRange<'a> {
-    pub(crate) from: &'a str,
-    pub(crate) after: &'a str,
-    pub(crate) to: Option<&'a str>,
-    /// Paths of names that are excluded. Names below them are in no range.
-    pub(crate) left_out: &'a BTreeSet<String>,
-}
-
-impl NameRange<'_> {
-    /// Returns false for an excluded name.
-    pub(crate) fn has(&self, row: &PageRow) -> bool {
-        self.left_out.is_empty() || !self.left_out.contains(&format!("{}/{}", row.dir, row.name))
-    }
-}
-
 /// Callback for a row. Returns false to stop.
-pub(crate) type Each<'a> = dyn FnMut(PageRow) -> DbResult<bool> + 'a;
+type Each<'a> = EachRow<'a, DbError>;
 
 /// The statements of this file. `?1, ?2`: directory and name to begin after. Now: `?3` time, `?4` limit, `?5`
 /// end. In the past: `?3` sequence number, `?4` limit, `?5` end, `?6` fork.

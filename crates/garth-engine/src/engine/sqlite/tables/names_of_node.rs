@@ -2,28 +2,13 @@
 
 use rusqlite::{Connection, Params, Row, params};
 
+pub(crate) use crate::engine::relational::reads::tree_rows::CommitSpan;
+use crate::engine::relational::reads::tree_rows::EachName as Each;
 use crate::engine::sqlite::tables::live_names::{below, directories, pair};
 use crate::engine::sqlite::tables::{MAX, nodes};
 use crate::model::{Kind, Within};
 use crate::path::TreePath;
-use crate::sqlite::{DbResult, all};
-
-/// Span of commits: the states after commit `from` up to the one after commit `to`.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct CommitSpan {
-    pub(crate) from: u64,
-    pub(crate) to: u64,
-}
-
-impl CommitSpan {
-    /// The newest state.
-    pub(crate) const NOW: Self = Self { from: MAX, to: MAX };
-
-    /// Returns the span of one state: after commit `seq`.
-    pub(crate) fn at(seq: u64) -> Self {
-        Self { from: seq.min(MAX), to: seq.min(MAX) }
-    }
-}
+use crate::sqlite::{DbError, DbResult, all};
 
 /// Live names of node `?1` since `?2` or earlier in a subtree: its top `?3, ?4`, in the directory `?5`, or
 /// below it between `?5/` = `?6` and `?7`. The index is named because it ends with directory and name: one
@@ -46,9 +31,8 @@ const NAMES_WITHIN_SQL: &str = concat!(
 /// Live names of node `?1` since `?2` or earlier, in directories from `?3` up to but excluding `?4`.
 const NAMES_IN_SQL: &str = names_within_sql!("dir >= ?3 AND dir < ?4");
 
-/// Callback for a name: directory and name, and the last commit whose state has it, [`MAX`] for a live name.
-/// Returns false to stop.
-pub(crate) type EachName<'a> = dyn FnMut((String, String), u64) -> DbResult<bool> + 'a;
+/// Callback for a name.
+type EachName<'a> = Each<'a, DbError>;
 
 /// Callback for a row. Returns false to stop.
 type EachRow<'a> = dyn FnMut(&Row<'_>) -> DbResult<bool> + 'a;

@@ -5,6 +5,7 @@ use rusqlite::{Connection, params};
 
 use crate::engine::planner::NameRow;
 use crate::engine::relational::interval;
+use crate::engine::relational::reads::tree_rows::NameSpan;
 use crate::engine::sqlite::tables::live_names::{below, below_row, name_row, pair};
 use crate::engine::sqlite::tables::node_columns::KindColumn;
 use crate::engine::sqlite::tables::{MAX, head};
@@ -122,13 +123,6 @@ pub(crate) fn remove(conn: &Connection, key: &EndedName) -> DbResult<()> {
     conn.prepare_cached("DELETE FROM name_past WHERE dir = ?1 AND name = ?2 AND till = ?3")?
         .execute(params![key.dir, key.name, key.till])?;
     Ok(())
-}
-
-/// A span of commits during which a path named a node, and which has ended.
-pub(crate) struct NameSpan {
-    pub(crate) ino: u64,
-    pub(crate) since: u64,
-    pub(crate) till: u64,
 }
 
 /// Returns true if a path named anything at or before commit `seq`, in spans that ended after commit

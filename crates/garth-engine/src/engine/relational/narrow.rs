@@ -4,30 +4,29 @@
 
 use std::collections::BTreeSet;
 
-use rusqlite::Connection;
-
 use crate::engine::planner::NodeRow;
 use crate::engine::relational::confinement::Reach;
 use crate::engine::relational::gates::Gates;
-use crate::engine::sqlite::gates::GateFiles;
-use crate::engine::sqlite::tables::names_of_node::{self, CommitSpan};
-use crate::engine::sqlite::tables::{MAX, live_names, nodes};
+use crate::engine::relational::reads::gate_files::GateFiles;
+use crate::engine::relational::reads::tree_rows::{CommitSpan, MAX, Read, TreeRows};
 use crate::model::{Access, At, Batch, Commit, Ino, Op, Precondition, Seq, VersionId, Within};
 use crate::path::TreePath;
 use crate::rule::quota::Quotas;
-use crate::sqlite::DbResult;
 
 /// Limit on the names in gated directories that are judged for one address. Other commits wait meanwhile, and
 /// a file can have any number of names.
 const MAX_NAMES: usize = 1000;
 
 /// Returns a batch of a handle with gates, without the entries that they hide from it.
-pub(crate) fn narrowed(
-    files: &GateFiles<'_>,
+///
+/// # Errors
+/// Errors of the database.
+pub fn narrowed<R: TreeRows>(
+    files: &GateFiles<R>,
     reach: &Reach,
     quotas: &Quotas,
     batch: &Batch,
-) -> DbResult<Batch> {
+) -> Read<R, Batch> {
     let gates = &*reach.gates;
     // So that the batch cannot move, remove or copy a gated directory, with hidden entries in it.
     let left_out = gates.holes().collect();
@@ -67,22 +66,32 @@ pub(crate) fn narrowed(
     Ok(batch)
 }
 
-/// Replaces the versions of gated directories in the outcomes of a planned commit by those that a view shows.
-/// Called before its rows are written.
-pub(crate) fn mask(conn: &Connection, gates: &Gates, commit: &mut Commit) -> DbResult<()> {
+/// Returns the versions that a view shows of gated directories: inodes with commits. Asked for before the rows of
+/// a batch are written: a directory that it creates has no other version yet.
+///
+/// # Errors
+/// Errors of the database.
+pub fn shown<R: TreeRows>(rows: R, gates: &Gates) -> Read<R, Vec<VersionId>> {
+    let mut shown = Vec::new();
     for path in gates.directories() {
         let Some((dir, name)) = path.key().rsplit_once('/') else { continue };
-        // One that the commit creates has no other version yet.
-        let Some(row) = live_names::get(conn, dir, name)? else { continue };
-        for outcome in commit.outcomes.iter_mut().filter(|outcome| outcome.ino.0 == row.ino) {
-            outcome.version.seq = Seq(row.since);
-        }
+        let row = rows.name(dir, name, MAX)?;
+        shown.extend(row.map(|row| VersionId { seq: Seq(row.since), ino: Ino(row.ino) }));
     }
-    Ok(())
+    Ok(shown)
 }
 
-struct Narrowing<'a> {
-    files: &'a GateFiles<'a>,
+/// Replaces the versions of gated directories in the outcomes of a planned commit by those that a view shows.
+pub fn mask(shown: &[VersionId], commit: &mut Commit) {
+    for version in shown {
+        for outcome in commit.outcomes.iter_mut().filter(|outcome| outcome.ino == version.ino) {
+            outcome.version.seq = version.seq;
+        }
+    }
+}
+
+struct Narrowing<'a, R> {
+    files: &'a GateFiles<R>,
     /// Gated directories, and those above them.
     places: Within,
     gates: &'a Gates,
@@ -92,9 +101,9 @@ struct Narrowing<'a> {
     left_out: BTreeSet<TreePath>,
 }
 
-impl Narrowing<'_> {
+impl<R: TreeRows> Narrowing<'_, R> {
     /// Leaves out the hidden entries of an address, as they were after commit `seq`.
-    fn address(&mut self, at: &At, seq: u64) -> DbResult<()> {
+    fn address(&mut self, at: &At, seq: u64) -> Read<R, ()> {
         let paths = self.paths(at, seq)?;
         if paths.len() > MAX_NAMES {
             // What is not judged must not be in reach. By a path, the file can still be changed.
@@ -113,7 +122,7 @@ impl Narrowing<'_> {
 
     /// Returns the paths of an address, as far as they may be gated directories, or in one: at most one more
     /// than [`MAX_NAMES`].
-    fn paths(&self, at: &At, seq: u64) -> DbResult<Vec<TreePath>> {
+    fn paths(&self, at: &At, seq: u64) -> Read<R, Vec<TreePath>> {
         let mut paths = Vec::new();
         match at {
             At::Path(path) => paths.push(path.clone()),
@@ -128,19 +137,19 @@ impl Narrowing<'_> {
         Ok(paths)
     }
 
-    fn paths_of(&self, ino: Ino, seq: u64) -> DbResult<Vec<TreePath>> {
+    fn paths_of(&self, ino: Ino, seq: u64) -> Read<R, Vec<TreePath>> {
         let span = if seq < MAX { CommitSpan::at(seq) } else { CommitSpan::NOW };
-        let names = names_of_node::in_span(self.files.conn, ino.0, span, &self.places, MAX_NAMES + 1)?;
+        let names = self.files.rows.names_in_span(ino.0, span, &self.places, MAX_NAMES + 1)?;
         Ok(names.into_iter().map(|(dir, name)| TreePath::from_row(&dir, &name)).collect())
     }
 
     /// Translates a condition on the version of a gated directory, of which the caller knows only one.
-    fn condition(&self, at: &At, that: &mut Precondition) -> DbResult<()> {
+    fn condition(&self, at: &At, that: &mut Precondition) -> Read<R, ()> {
         for path in self.paths(at, MAX)? {
             let is_gated = self.gates.directories().any(|dir| *dir == path);
             let Some((dir, name)) = path.key().rsplit_once('/').filter(|_| is_gated) else { continue };
-            let Some(row) = live_names::get(self.files.conn, dir, name)? else { continue };
-            if let Some(node) = nodes::version(self.files.conn, row.ino, MAX)? {
+            let Some(row) = self.files.rows.name(dir, name, MAX)? else { continue };
+            if let Some(node) = self.files.rows.version(row.ino, MAX)? {
                 unmask(that, row.since, &node);
             }
         }

@@ -3,14 +3,10 @@
 
 use std::collections::BTreeSet;
 
-use rusqlite::Connection;
-
-use crate::engine::sqlite::projections::entries_with;
+use crate::engine::relational::reads::tree_rows::{Read, TreeRows};
 use crate::model::Gate;
 use crate::model::find::kept;
 use crate::path::MAX_NAME;
-use crate::rule::Registry;
-use crate::sqlite::DbResult;
 
 /// Limit on the entries. In a directory with more, a listing judges each hidden entry that it passes.
 const MAX_OPEN: usize = if cfg!(test) { 50 } else { 1000 };
@@ -18,7 +14,7 @@ const MAX_OPEN: usize = if cfg!(test) { 50 } else { 1000 };
 /// See the module. All visible entries are among these, and perhaps others: whether one is visible is judged
 /// by its file.
 #[derive(Debug)]
-pub(crate) struct OpenEntries {
+pub struct OpenEntries {
     /// Key of the gated directory.
     dir: String,
     /// Names of the entries, sorted.
@@ -30,17 +26,16 @@ pub(crate) struct OpenEntries {
 impl OpenEntries {
     /// Returns the entries of a gated directory; `None` if there are too many, or if the index does not have
     /// the keys of all of them.
-    pub(crate) fn of(conn: &Connection, registry: &Registry, gate: &Gate) -> DbResult<Option<Self>> {
+    pub(crate) fn of<R: TreeRows>(rows: R, gate: &Gate) -> Read<R, Option<Self>> {
         let file = gate.file.as_str();
-        let of_content = registry.projection(gate.projection);
+        let of_content = rows.registry().projection(gate.projection);
         // The index has no keys of files outside of the patterns of the projection.
         if !of_content.is_some_and(|one| one.has_in_each_entry(&gate.dir, file)) {
             return Ok(None);
         }
         let mut names = BTreeSet::new();
         for key in &gate.keys {
-            let key = kept(key);
-            let found = entries_with(conn, (gate.projection, &key), (&gate.dir, file), MAX_OPEN)?;
+            let found = rows.entries_with(gate, &kept(key), MAX_OPEN)?;
             let Some(found) = found else { return Ok(None) };
             names.extend(found);
         }

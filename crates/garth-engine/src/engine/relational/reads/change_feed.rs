@@ -1,22 +1,22 @@
 //! Reads of the version log: the changes of commits, page by page.
 
-use rusqlite::Connection;
-
 use crate::engine::planner::LogChange;
 use crate::engine::relational::changes_column;
-use crate::engine::sqlite::query::read_view::ReadView;
-use crate::engine::sqlite::tables::names_of_node::{self, CommitSpan};
-use crate::engine::sqlite::tables::{MAX, commit_log, nodes, past_names};
+use crate::engine::relational::reads::tree_rows::{CommitSpan, MAX, Read, TreeRows};
+use crate::engine::relational::reads::tree_view::TreeView;
 use crate::error::Error;
 use crate::model::{
     Change, ChangeKind, Changes, ChangesQuery, CommitChanges, CommitInfo, Ino, MAX_CHANGE_PATHS,
     MAX_CHANGES_BYTES, MAX_SCANNED, Seq, Timestamp, Within,
 };
 use crate::path::TreePath;
-use crate::sqlite::DbResult;
 
-impl ReadView<'_> {
-    pub(crate) fn changes(&self, query: &ChangesQuery) -> DbResult<Changes> {
+impl<R: TreeRows> TreeView<'_, R> {
+    /// Returns a page of changes.
+    ///
+    /// # Errors
+    /// As `FileSystem::changes`.
+    pub fn changes(&self, query: &ChangesQuery) -> Read<R, Changes> {
         let within = query.check()?.intersect(&self.reach.within);
         let (head, oldest) = (self.head()?, self.oldest()?);
         if query.since.seq.0 < oldest {
@@ -36,13 +36,13 @@ impl ReadView<'_> {
         let since = query.since.seq.0.min(MAX);
         let (mut until, mut full) = (query.since, false);
         // One commit at a time: the page may end with any of them.
-        commit_log::each(self.conn, (since, head), query.session.as_ref(), &mut |logged| {
+        self.rows.each_commit((since, head), query.session.as_ref(), &mut |logged| {
             page.own = self.is_own(logged.owner);
             let mut commit = logged.info;
             // A commit id has an owner, and is for no other view.
             commit.id = commit.id.filter(|_| page.own);
             let behind = std::mem::take(&mut until.changes);
-            let pieces = Pieces::of(self.conn, commit.seq.0, logged.changes, behind)?;
+            let pieces = Pieces::of(self.rows, commit.seq.0, logged.changes, behind)?;
             match page.add(&commit, pieces)? {
                 // The page is full: the next one continues with this change.
                 Some(next) => (until.changes, full) = (next, true),
@@ -59,8 +59,8 @@ impl ReadView<'_> {
 }
 
 /// The changes of one commit from one of them on, read piece by piece.
-struct Pieces<'a> {
-    conn: &'a Connection,
+struct Pieces<R> {
+    rows: R,
     seq: u64,
     /// Index of the next change.
     next: u64,
@@ -70,11 +70,11 @@ struct Pieces<'a> {
     more: bool,
 }
 
-impl<'a> Pieces<'a> {
+impl<R: TreeRows> Pieces<R> {
     /// Begins with the change of index `next`. `first` is the column of the log.
-    fn of(conn: &'a Connection, seq: u64, first: &str, next: u64) -> DbResult<Self> {
+    fn of(rows: R, seq: u64, first: &str, next: u64) -> Read<R, Self> {
         // A page in the middle of a commit reads only the piece that it begins with.
-        let later = if next == 0 { None } else { commit_log::piece_before(conn, seq, next)? };
+        let later = if next == 0 { None } else { rows.changes_before(seq, next)? };
         let (number, (piece, more)) = match later {
             Some((number, json)) => (number, changes_column::from_json(&json)?),
             None => (0, changes_column::from_json(first)?),
@@ -84,13 +84,13 @@ impl<'a> Pieces<'a> {
         if let Some(last) = behind.checked_sub(1) {
             piece.nth(last);
         }
-        Ok(Self { conn, seq, next, piece, more })
+        Ok(Self { rows, seq, next, piece, more })
     }
 
     /// Returns the next change and its index.
-    fn next(&mut self) -> DbResult<Option<(u64, LogChange)>> {
+    fn next(&mut self) -> Read<R, Option<(u64, LogChange)>> {
         if self.more && self.piece.as_slice().is_empty() {
-            let found = commit_log::piece_at(self.conn, self.seq, self.next)?;
+            let found = self.rows.changes_at(self.seq, self.next)?;
             let lost = || Error::damaged("changes are missing from the log");
             let (changes, more) = changes_column::from_json(&found.ok_or_else(lost)?)?;
             (self.piece, self.more) = (changes.into_iter(), more);
@@ -102,8 +102,8 @@ impl<'a> Pieces<'a> {
 }
 
 /// A page of changes being built.
-struct Page<'a> {
-    view: &'a ReadView<'a>,
+struct Page<'a, R: TreeRows> {
+    view: &'a TreeView<'a, R>,
     within: Within,
     /// True if `within` is everything that the view reaches.
     whole: bool,
@@ -116,10 +116,10 @@ struct Page<'a> {
     commits: Vec<CommitChanges>,
 }
 
-impl Page<'_> {
+impl<R: TreeRows> Page<'_, R> {
     /// Adds the changes of a commit that match the query. If the page is full before the end of the commit,
     /// returns the index of the change that the next page begins with.
-    fn add(&mut self, commit: &CommitInfo, mut pieces: Pieces<'_>) -> DbResult<Option<u64>> {
+    fn add(&mut self, commit: &CommitInfo, mut pieces: Pieces<R>) -> Read<R, Option<u64>> {
         let mut empty = pieces.next == 0;
         while let Some((number, change)) = pieces.next()? {
             empty = false;
@@ -167,12 +167,12 @@ impl Page<'_> {
     }
 
     /// Returns the changes that the query sees of one change of the log.
-    fn seen(&mut self, commit: &CommitInfo, change: LogChange) -> DbResult<Vec<Change>> {
+    fn seen(&mut self, commit: &CommitInfo, change: LogChange) -> Read<R, Vec<Change>> {
         self.scanned += 1;
         let LogChange { kind, ino, path, whole } = change;
         let (left, arrived) = match &kind {
             ChangeKind::Modified | ChangeKind::Attributes => {
-                let mut paths = names_after(self.view.conn, ino, commit.seq)?;
+                let mut paths = names_after(self.view.rows, ino, commit.seq)?;
                 // A node may have very many names, so they count towards the limit of a call.
                 self.scanned += paths.len();
                 // A node without a name: an own commit changed only nodes in reach.
@@ -225,14 +225,14 @@ impl Page<'_> {
     }
 
     /// Returns a path if the query sees what it named after commit `seq`.
-    fn reached(&self, path: Option<TreePath>, seq: Seq) -> DbResult<Option<TreePath>> {
+    fn reached(&self, path: Option<TreePath>, seq: Seq) -> Read<R, Option<TreePath>> {
         let Some(path) = path.filter(|path| self.within.contains(path)) else { return Ok(None) };
         Ok(self.view.was_open(&path, seq.0)?.then_some(path))
     }
 
     /// Returns true if the version that a commit made of a node without a name is in reach.
-    fn was_shown(&self, ino: u64, seq: Seq) -> DbResult<bool> {
-        let version = nodes::version(self.view.conn, ino, seq.0)?;
+    fn was_shown(&self, ino: u64, seq: Seq) -> Read<R, bool> {
+        let version = self.view.rows.version(ino, seq.0)?;
         version.map_or(Ok(false), |version| self.view.is_shown(&version))
     }
 
@@ -245,7 +245,7 @@ impl Page<'_> {
         seq: Seq,
         time: Timestamp,
         shown: &mut Vec<Change>,
-    ) -> DbResult<()> {
+    ) -> Read<R, ()> {
         for top in self.within.tops_below(dir) {
             self.scanned += 1;
             if let Some(ino) = self.there(top, seq, time)? {
@@ -264,7 +264,7 @@ impl Page<'_> {
         seq: Seq,
         time: Timestamp,
         shown: &mut Vec<Change>,
-    ) -> DbResult<()> {
+    ) -> Read<R, ()> {
         for left_out in self.within.exclusions_below(one) {
             let Some(Ok(path)) = left_out.rebase(one, other) else { continue };
             if self.within.contains(&path) {
@@ -277,27 +277,23 @@ impl Page<'_> {
     }
 
     /// Returns the node at a path after a commit, unless it had expired or was hidden.
-    fn there(&self, path: &TreePath, seq: Seq, time: Timestamp) -> DbResult<Option<Ino>> {
+    fn there(&self, path: &TreePath, seq: Seq, time: Timestamp) -> Read<R, Option<Ino>> {
         if !self.view.was_open(path, seq.0)? {
             return Ok(None);
         }
         let Some((dir, name)) = path.key().rsplit_once('/') else { return Ok(None) };
-        let Some(row) = past_names::get_at(self.view.conn, dir, name, seq.0)? else { return Ok(None) };
-        let node = nodes::version(self.view.conn, row.ino, seq.0)?.filter(|node| !node.expired(time.0));
+        let Some(row) = self.view.rows.name(dir, name, seq.0)? else { return Ok(None) };
+        let node = self.view.rows.version(row.ino, seq.0)?.filter(|node| !node.expired(time.0));
         Ok(node.map(|node| Ino(node.ino)))
     }
 }
 
 /// Returns all paths of a node after a commit, in the order of a walk.
-fn names_after(conn: &Connection, ino: u64, seq: Seq) -> DbResult<Vec<TreePath>> {
+fn names_after<R: TreeRows>(rows: R, ino: u64, seq: Seq) -> Read<R, Vec<TreePath>> {
     if ino == Ino::ROOT.0 {
         return Ok(vec![TreePath::root()]);
     }
-    let mut names =
-        names_of_node::in_span(conn, ino, CommitSpan::at(seq.0), &Within::everything(), usize::MAX)?;
+    let mut names = rows.names_in_span(ino, CommitSpan::at(seq.0), &Within::everything(), usize::MAX)?;
     names.sort_unstable();
     Ok(names.into_iter().map(|(dir, name)| TreePath::from_row(&dir, &name)).collect())
 }
-
-#[cfg(test)]
-mod tests;

@@ -3,23 +3,23 @@
 use std::cell::OnceCell;
 
 use crate::engine::planner::NodeRow;
-use crate::engine::sqlite::query::gated_facts::GatedFacts;
-use crate::engine::sqlite::query::path_versions::PathVersions;
-use crate::engine::sqlite::query::read_view::{ReadView, check_limit};
-use crate::engine::sqlite::tables::names_of_node::{self, CommitSpan};
-use crate::engine::sqlite::tables::{
-    MAX, commit_log, content_gone, folded_authors, head, nodes, past_names, snapshots,
-};
+use crate::engine::relational::reads::gated_facts::GatedFacts;
+use crate::engine::relational::reads::path_versions::PathVersions;
+use crate::engine::relational::reads::tree_rows::{CommitSpan, MAX, Read, TreeRows};
+use crate::engine::relational::reads::tree_view::{TreeView, check_limit};
 use crate::error::{Error, ErrorKind};
 use crate::model::{
-    At, CommitInfo, Filling, HistoryPage, Ino, Listing, Moment, Owner, Seq, Snapshot, SnapshotsPage,
+    At, CommitInfo, Filling, Head, HistoryPage, Ino, Listing, Moment, Owner, Seq, Snapshot, SnapshotsPage,
     Timestamp, Version, VersionId,
 };
 use crate::path::TreePath;
-use crate::sqlite::DbResult;
 
-impl ReadView<'_> {
-    pub(crate) fn history(&self, at: &At, page: &HistoryPage) -> DbResult<Listing<Version>> {
+impl<R: TreeRows> TreeView<'_, R> {
+    /// Returns a page of versions.
+    ///
+    /// # Errors
+    /// As `FileSystem::history`.
+    pub fn history(&self, at: &At, page: &HistoryPage) -> Read<R, Listing<Version>> {
         check_limit(page.limit)?;
         let path = self.path_at(at)?;
         self.check_history()?;
@@ -55,17 +55,20 @@ impl ReadView<'_> {
 
     /// Returns the first commit whose state is readable; 0 if all are. Answers never depend on how much of
     /// the past before it has been removed.
-    pub(crate) fn oldest(&self) -> DbResult<u64> {
+    ///
+    /// # Errors
+    /// Errors of the database.
+    pub fn oldest(&self) -> Read<R, u64> {
         if let Some(known) = self.oldest.get() {
             return Ok(*known);
         }
-        let read = head::get(self.conn)?.oldest;
+        let read = self.rows.head()?.oldest;
         Ok(*self.oldest.get_or_init(|| read))
     }
 
     /// Fails with `Gone` for a view of a state that is no longer readable, and that shows because the view
     /// was opened before: versions of that time are not kept.
-    pub(crate) fn check_history(&self) -> DbResult<()> {
+    pub(crate) fn check_history(&self) -> Read<R, ()> {
         match self.oldest()? {
             oldest if self.seq() < oldest => Err(Error::gone(oldest).into()),
             _ => Ok(()),
@@ -74,9 +77,12 @@ impl ReadView<'_> {
 
     /// Fails with `Gone` for old content of a file that its path class no longer keeps, which must not be
     /// read as holes.
-    pub(crate) fn check_content(&self, ino: u64) -> DbResult<()> {
+    ///
+    /// # Errors
+    /// `Gone`; errors of the database.
+    pub fn check_content(&self, ino: u64) -> Read<R, ()> {
         match self.as_of {
-            Some(seq) if content_gone::is_gone(self.conn, ino, seq, self.opened)? => {
+            Some(seq) if self.rows.is_content_gone(ino, seq, self.opened)? => {
                 Err(Error::content_gone(seq).into())
             }
             _ => Ok(()),
@@ -86,16 +92,19 @@ impl ReadView<'_> {
     /// Fails with `Gone` for a version whose content in the state `seq`, which shows it, is gone for new
     /// readers. The error has the first path of the node: the present one in this view, or else the one in
     /// that state.
-    pub(crate) fn check_version_content(&self, version: VersionId, seq: u64) -> DbResult<()> {
+    ///
+    /// # Errors
+    /// `Gone`; errors of the database.
+    pub fn check_version_content(&self, version: VersionId, seq: u64) -> Read<R, ()> {
         let ino = version.ino.0;
-        if !content_gone::is_gone(self.conn, ino, seq, i64::MAX)? {
+        if !self.rows.is_content_gone(ino, seq, i64::MAX)? {
             return Ok(());
         }
-        let then = ReadView {
+        let then = TreeView {
             as_of: Some(seq),
             is_past: true,
             oldest: OnceCell::new(),
-            time: commit_log::moment(self.conn, seq)?,
+            time: self.rows.commit_time(seq)?,
             opened: i64::MAX,
             gated: GatedFacts::default(),
             ..*self
@@ -112,11 +121,14 @@ impl ReadView<'_> {
 
     /// Fails with `Gone` for a file without a name whose content was removed. The process that has it open
     /// was stopped for longer than its lease.
-    pub(crate) fn check_unnamed(&self, node: &NodeRow) -> DbResult<()> {
+    ///
+    /// # Errors
+    /// `Gone`; errors of the database.
+    pub fn check_unnamed(&self, node: &NodeRow) -> Read<R, ()> {
         if node.nlink == 0
-            && let Some(end) = nodes::last_unlink(self.conn, node.ino)?
+            && let Some(end) = self.rows.last_unlink(node.ino)?
             // Until it is removed, a handle reads it, whenever it was opened.
-            && content_gone::is_gone(self.conn, node.ino, end.saturating_sub(1), i64::MIN)?
+            && self.rows.is_content_gone(node.ino, end.saturating_sub(1), i64::MIN)?
         {
             return Err(Error::unnamed_gone().into());
         }
@@ -124,7 +136,7 @@ impl ReadView<'_> {
     }
 
     /// Returns true if a version is after the oldest state, or is the one that this state shows.
-    fn is_kept(&self, version: &NodeRow) -> DbResult<bool> {
+    fn is_kept(&self, version: &NodeRow) -> Read<R, bool> {
         let oldest = self.oldest()?;
         if oldest == 0 || version.seq > oldest {
             return Ok(true);
@@ -132,21 +144,21 @@ impl ReadView<'_> {
         // In the oldest state a node without a name is gone, although a handle may still hold it open.
         let kept = match version.nlink {
             0 => None,
-            _ => nodes::version(self.conn, version.ino, oldest)?,
+            _ => self.rows.version(version.ino, oldest)?,
         };
         Ok(kept.is_some_and(|kept| kept.seq == version.seq))
     }
 
     /// Returns the newest version of a node before `before` that is kept.
-    fn version_before(&self, ino: u64, before: u64) -> DbResult<Option<NodeRow>> {
-        match nodes::version(self.conn, ino, before.saturating_sub(1))? {
+    fn version_before(&self, ino: u64, before: u64) -> Read<R, Option<NodeRow>> {
+        match self.rows.version_before(ino, before)? {
             Some(node) if node.seq > 0 && self.is_kept(&node)? => Ok(Some(node)),
             _ => Ok(None),
         }
     }
 
     /// Returns the newest version of a node before `before` that this view shows.
-    pub(crate) fn shown_before(&self, ino: u64, before: u64) -> DbResult<Option<u64>> {
+    pub(crate) fn shown_before(&self, ino: u64, before: u64) -> Read<R, Option<u64>> {
         if self.sees_everything() {
             return Ok(self.version_before(ino, before)?.map(|node| node.seq));
         }
@@ -163,11 +175,14 @@ impl ReadView<'_> {
     }
 
     /// Returns a version that this view may open by its id.
-    pub(crate) fn version_to_open(&self, version: VersionId) -> DbResult<NodeRow> {
+    ///
+    /// # Errors
+    /// `NotFound` for a missing version; `Gone` beyond retention; errors of the database.
+    pub fn version_to_open(&self, version: VersionId) -> Read<R, NodeRow> {
         self.check_history()?;
         let (seq, ino) = (version.seq.0, version.ino.0);
         let known = seq <= self.seq().min(MAX) && ino <= MAX;
-        let node = if known { nodes::version(self.conn, ino, seq)? } else { None };
+        let node = if known { self.rows.version(ino, seq)? } else { None };
         if let Some(node) = node.filter(|node| node.seq == seq)
             && self.is_kept(&node)?
             && self.may_open(&node)?
@@ -183,14 +198,14 @@ impl ReadView<'_> {
 
     /// Returns true if this version of a node is in reach: the node had a name there while the version was
     /// current, or had no name at all and lost its last one there.
-    pub(crate) fn is_shown(&self, version: &NodeRow) -> DbResult<bool> {
+    pub(crate) fn is_shown(&self, version: &NodeRow) -> Read<R, bool> {
         if self.sees_everything() {
             return Ok(true);
         }
         if version.ino == Ino::ROOT.0 {
             return Ok(self.reach.within.contains(&TreePath::root()));
         }
-        let next = nodes::next_version(self.conn, version)?;
+        let next = self.rows.next_version(version)?;
         let to = next.map_or(self.seq(), |next| self.seq().min(next - 1));
         let span = match version.nlink {
             // A version without a name belongs where the node had its last one.
@@ -203,17 +218,17 @@ impl ReadView<'_> {
 
     /// Returns the last readable commit after which a node had a name, for a version without one; 0 if there
     /// is none.
-    fn end_of(&self, version: &NodeRow) -> DbResult<u64> {
+    fn end_of(&self, version: &NodeRow) -> Read<R, u64> {
         let oldest = self.oldest()?;
-        let till = past_names::last_end(self.conn, version.ino, version.seq)?.filter(|till| *till > oldest);
+        let till = self.rows.last_end(version.ino, version.seq)?.filter(|till| *till > oldest);
         Ok(till.map_or(0, |till| till.saturating_sub(1)))
     }
 
     /// Returns the last commit after the oldest state and up to `seq` that removed a name in reach from a
     /// node.
-    fn last_named(&self, ino: u64, seq: u64) -> DbResult<Option<u64>> {
+    fn last_named(&self, ino: u64, seq: u64) -> Read<R, Option<u64>> {
         let oldest = self.oldest()?;
-        let last = past_names::last_end_of(self.conn, ino, seq, |dir, name, till| {
+        let last = self.rows.last_end_of(ino, seq, &|dir, name, till| {
             // The names of earlier ends may be removed, so that no further look changes the answer.
             if till <= oldest {
                 return Ok(true);
@@ -224,8 +239,8 @@ impl ReadView<'_> {
         Ok(last.filter(|till| *till > oldest))
     }
 
-    fn version(&self, seq: u64, ino: u64, there: bool) -> DbResult<Version> {
-        let row = if there { nodes::version(self.conn, ino, seq)? } else { None };
+    fn version(&self, seq: u64, ino: u64, there: bool) -> Read<R, Version> {
+        let row = if there { self.rows.version(ino, seq)? } else { None };
         let mut commit = self.commit(seq)?;
         let entry = match row {
             Some(row) if !self.is_end(&row)? => {
@@ -241,7 +256,7 @@ impl ReadView<'_> {
     }
 
     /// Returns true if a node had no name in reach after a commit, or if that is not known.
-    pub(crate) fn was_outside(&self, ino: u64, seq: u64) -> DbResult<bool> {
+    pub(crate) fn was_outside(&self, ino: u64, seq: u64) -> Read<R, bool> {
         if ino == Ino::ROOT.0 {
             return Ok(!self.reach.within.contains(&TreePath::root()));
         }
@@ -259,11 +274,11 @@ impl ReadView<'_> {
 
     /// Returns true if a node has a name in reach in the oldest state that it has had since an earlier commit
     /// or longer. Names that ended in between are not kept.
-    fn is_reached_since(&self, ino: u64, since: u64, oldest: u64) -> DbResult<bool> {
+    fn is_reached_since(&self, ino: u64, since: u64, oldest: u64) -> Read<R, bool> {
         let (within, span) = (&self.reach.within, CommitSpan::at(oldest));
         let mut is_reached = false;
-        names_of_node::each_in_span(self.conn, ino, span, within, &mut |(dir, name), last| {
-            let row = past_names::get_at(self.conn, &dir, &name, oldest)?;
+        self.rows.each_name(ino, span, within, &mut |(dir, name), last| {
+            let row = self.rows.name(&dir, &name, oldest)?;
             is_reached = row.is_some_and(|row| row.since <= since)
                 && self.was_open_name((&dir, &name), last.min(self.seq()))?;
             Ok(!is_reached)
@@ -273,33 +288,33 @@ impl ReadView<'_> {
 
     /// Returns true if the node lost its last name in this version. Later versions were written through open
     /// handles.
-    pub(crate) fn is_end(&self, row: &NodeRow) -> DbResult<bool> {
+    pub(crate) fn is_end(&self, row: &NodeRow) -> Read<R, bool> {
         if row.nlink > 0 {
             return Ok(false);
         }
-        let before = nodes::version(self.conn, row.ino, row.seq.saturating_sub(1))?;
+        let before = self.rows.version(row.ino, row.seq.saturating_sub(1))?;
         Ok(before.is_none_or(|before| before.nlink > 0))
     }
 
-    pub(crate) fn commit(&self, seq: u64) -> DbResult<CommitInfo> {
+    pub(crate) fn commit(&self, seq: u64) -> Read<R, CommitInfo> {
         let oldest = self.oldest()?;
         if seq < oldest {
             return self.folded_commit(seq, oldest);
         }
         let missing = || Error::damaged(format!("commit {seq} is missing from the log"));
-        let (mut commit, owner) = commit_log::info(self.conn, seq)?.ok_or_else(missing)?;
+        let (mut commit, owner) = self.rows.commit(seq)?.ok_or_else(missing)?;
         // A commit id is visible only to the owner of the commit.
         commit.id = commit.id.filter(|_| self.is_own(&owner));
         Ok(commit)
     }
 
     /// Returns what is kept of a commit before the oldest state, also while it is still in the log.
-    fn folded_commit(&self, seq: u64, oldest: u64) -> DbResult<CommitInfo> {
-        let author = match commit_log::info(self.conn, seq)? {
+    fn folded_commit(&self, seq: u64, oldest: u64) -> Read<R, CommitInfo> {
+        let author = match self.rows.commit(seq)? {
             Some((commit, _)) => commit.author,
-            None => folded_authors::of(self.conn, seq)?,
+            None => self.rows.folded_author(seq)?,
         };
-        let time = Timestamp(commit_log::moment(self.conn, oldest)?);
+        let time = Timestamp(self.rows.commit_time(oldest)?);
         Ok(CommitInfo::of_folded(Seq(seq), time, author))
     }
 
@@ -308,16 +323,34 @@ impl ReadView<'_> {
         self.reach.owner.as_ref().is_none_or(|own| own.key() == owner)
     }
 
+    /// Returns the last commit of this view, with its time.
+    ///
+    /// # Errors
+    /// Errors of the database.
+    pub fn last_commit(&self) -> Read<R, Head> {
+        let (seq, time) = match self.as_of {
+            Some(seq) => (seq, self.rows.commit_time(seq)?),
+            None => self.rows.head().map(|row| (row.seq, row.time))?,
+        };
+        Ok(Head { seq: Seq(seq), time: Timestamp(time) })
+    }
+
     /// Returns the last commit of this view.
-    pub(crate) fn head(&self) -> DbResult<u64> {
+    ///
+    /// # Errors
+    /// Errors of the database.
+    pub fn head(&self) -> Read<R, u64> {
         match self.as_of {
             Some(seq) => Ok(seq),
-            None => Ok(head::get(self.conn)?.seq),
+            None => Ok(self.rows.head()?.seq),
         }
     }
 
     /// Returns the commit that a moment denotes. Its state is readable.
-    pub(crate) fn seq_of(&self, moment: &Moment) -> DbResult<u64> {
+    ///
+    /// # Errors
+    /// `NotFound` for an unknown moment; `Gone` beyond retention; errors of the database.
+    pub fn seq_of(&self, moment: &Moment) -> Read<R, u64> {
         let (head, oldest) = (self.head()?, self.oldest()?);
         let seq = match moment {
             Moment::Seq(seq) if seq.0 <= head => seq.0,
@@ -326,15 +359,15 @@ impl ReadView<'_> {
                 return Err(Error::new(ErrorKind::NotFound, message).into());
             }
             Moment::Snapshot(name) => {
-                let seq = snapshots::seq_of(self.conn, self.reach.owner_key(), name, head)?;
+                let seq = self.rows.snapshot(self.reach.owner_key(), name, head)?;
                 let missing =
                     || Error::new(ErrorKind::NotFound, format!("there is no snapshot named `{name}`"));
                 seq.ok_or_else(missing)?
             }
             Moment::Time(time) => {
-                let seq = commit_log::last_until(self.conn, time.0, oldest, head)?;
+                let seq = self.rows.last_commit_until(time.0, oldest, head)?;
                 // The first commit of the log is found also for a time before it.
-                if oldest > 0 && seq == oldest && commit_log::moment(self.conn, oldest)? > time.0 {
+                if oldest > 0 && seq == oldest && self.rows.commit_time(oldest)? > time.0 {
                     return Err(Error::gone(oldest).into());
                 }
                 seq
@@ -343,13 +376,17 @@ impl ReadView<'_> {
         if seq < oldest { Err(Error::gone(oldest).into()) } else { Ok(seq) }
     }
 
-    pub(crate) fn snapshots(&self, page: &SnapshotsPage) -> DbResult<Listing<Snapshot>> {
+    /// Returns a page of snapshots.
+    ///
+    /// # Errors
+    /// As `FileSystem::snapshots`.
+    pub fn snapshots(&self, page: &SnapshotsPage) -> Read<R, Listing<Snapshot>> {
         check_limit(page.limit)?;
         let behind = page.after.as_ref().and_then(|key| key.owner.as_ref()).map_or("", Owner::key);
         let name = page.after.as_ref().map_or("", |key| key.name.as_str());
         let mut filling = Filling::new(page.limit);
         let own = self.reach.owner.as_ref();
-        snapshots::each(self.conn, own, (behind, name), self.seq(), &mut |found| filling.push(found))?;
+        self.rows.each_snapshot(own, (behind, name), self.seq(), &mut |found| filling.push(found))?;
         Ok(filling.done())
     }
 }

@@ -3,19 +3,17 @@
 
 use std::rc::Rc;
 
-use crate::engine::planner::{NameRow, NodeRow};
+use crate::engine::planner::{Key, NameRow, NodeRow};
 use crate::engine::relational::gates::HiddenEntry;
-use crate::engine::sqlite::gates::GateFiles;
-use crate::engine::sqlite::query::gated_facts::{GatedFacts, Key, Passing};
-use crate::engine::sqlite::query::open_entries::OpenEntries;
-use crate::engine::sqlite::query::path_versions::PathVersions;
-use crate::engine::sqlite::query::read_view::ReadView;
-use crate::engine::sqlite::tables::name_pages::PageRow;
-use crate::engine::sqlite::tables::names_of_node::{self, CommitSpan};
+use crate::engine::relational::reads::gate_files::GateFiles;
+use crate::engine::relational::reads::gated_facts::{GatedFacts, Passing};
+use crate::engine::relational::reads::open_entries::OpenEntries;
+use crate::engine::relational::reads::path_versions::PathVersions;
+use crate::engine::relational::reads::tree_rows::{CommitSpan, PageRow, Read, TreeRows};
+use crate::engine::relational::reads::tree_view::TreeView;
 use crate::error::Error;
 use crate::model::{At, Filling, HistoryPage, Ino, Kind, Listing, Version, VersionId, Within};
 use crate::path::TreePath;
-use crate::sqlite::DbResult;
 
 /// Hidden rows that a listing or walk passes one by one, before it asks the index which entries may be
 /// visible.
@@ -24,7 +22,7 @@ const FEW_HIDDEN: usize = 32;
 /// Names of a node that are judged at a time.
 const NAMES: usize = 64;
 
-impl ReadView<'_> {
+impl<R: TreeRows> TreeView<'_, R> {
     /// Returns true if no entry of a directory is hidden by its keys.
     pub(crate) fn is_ungated(&self) -> bool {
         self.reach.gates.is_empty()
@@ -36,43 +34,45 @@ impl ReadView<'_> {
     }
 
     /// Returns true if a path is in reach in the state of this view.
-    pub(crate) fn reaches(&self, path: &TreePath) -> DbResult<bool> {
+    pub(crate) fn reaches(&self, path: &TreePath) -> Read<R, bool> {
         Ok(self.reach.within.contains(path) && self.is_open(path)?)
     }
 
-    fn gate_files(&self) -> GateFiles<'_> {
-        let ReadView { conn, packs, control, patience, .. } = *self;
+    fn gate_files(&self) -> GateFiles<R> {
         // A read sees only what was committed.
-        GateFiles { conn, packs, control, settled: u64::MAX, patience }
+        GateFiles { rows: self.rows, settled: u64::MAX }
     }
 
     /// Returns true if no gate hides a path in the state of this view. Where nothing exists, nothing is
     /// hidden.
-    pub(crate) fn is_open(&self, path: &TreePath) -> DbResult<bool> {
+    ///
+    /// # Errors
+    /// Errors of the database.
+    pub fn is_open(&self, path: &TreePath) -> Read<R, bool> {
         Ok(self.is_ungated() || self.hiding(path)?.is_none())
     }
 
-    fn hiding(&self, path: &TreePath) -> DbResult<Option<HiddenEntry>> {
+    fn hiding(&self, path: &TreePath) -> Read<R, Option<HiddenEntry>> {
         self.reach.gates.hiding(&self.gate_files(), path, self.seq())
     }
 
     /// Returns true if no gate hid what a path named after commit `seq`.
-    pub(crate) fn was_open(&self, path: &TreePath, seq: u64) -> DbResult<bool> {
+    pub(crate) fn was_open(&self, path: &TreePath, seq: u64) -> Read<R, bool> {
         Ok(self.is_ungated() || self.reach.gates.opened(&self.gate_files(), path, seq)?)
     }
 
     /// Returns true if no gate hides a name in the state of this view.
-    fn is_open_name(&self, dir: &str, name: &str) -> DbResult<bool> {
+    fn is_open_name(&self, dir: &str, name: &str) -> Read<R, bool> {
         Ok(self.is_ungated() || self.is_open(&TreePath::from_row(dir, name))?)
     }
 
     /// Returns true if no gate hid what a name was of after commit `seq`.
-    pub(crate) fn was_open_name(&self, (dir, name): (&str, &str), seq: u64) -> DbResult<bool> {
+    pub(crate) fn was_open_name(&self, (dir, name): (&str, &str), seq: u64) -> Read<R, bool> {
         Ok(self.is_ungated() || self.was_open(&TreePath::from_row(dir, name), seq)?)
     }
 
     /// Returns the entry that hides a row of a page, in the state of this view.
-    pub(crate) fn hidden_entry(&self, row: &PageRow) -> DbResult<Option<HiddenEntry>> {
+    pub(crate) fn hidden_entry(&self, row: &PageRow) -> Read<R, Option<HiddenEntry>> {
         match self.is_ungated() {
             true => Ok(None),
             false => self.hiding(&TreePath::from_row(&row.dir, &row.name)),
@@ -80,7 +80,7 @@ impl ReadView<'_> {
     }
 
     /// Returns the effect of gates on a row of a page of the newest state.
-    pub(crate) fn passing(&self, row: &PageRow) -> DbResult<Passing> {
+    pub(crate) fn passing(&self, row: &PageRow) -> Read<R, Passing> {
         let Some(hidden) = self.hidden_entry(row)? else { return Ok(Passing::Shown) };
         if let Some(open) = self.open_entries(hidden.gate)? {
             return Ok(Passing::HiddenTo(open.place_after((&row.dir, &row.name))));
@@ -91,7 +91,7 @@ impl ReadView<'_> {
 
     /// Returns the entries that may pass a gate, once the read has passed several hidden rows. Few rows cost
     /// less than this look-up.
-    fn open_entries(&self, gate: usize) -> DbResult<Option<Rc<OpenEntries>>> {
+    fn open_entries(&self, gate: usize) -> Read<R, Option<Rc<OpenEntries>>> {
         let GatedFacts { passed, open, .. } = &self.gated;
         passed.set(passed.get() + 1);
         if passed.get() <= FEW_HIDDEN {
@@ -101,7 +101,7 @@ impl ReadView<'_> {
             return Ok(known.clone());
         }
         let found = match self.reach.gates.gate(gate) {
-            Some(gate) => OpenEntries::of(self.conn, self.control.registry(), gate)?.map(Rc::new),
+            Some(gate) => OpenEntries::of(self.rows, gate)?.map(Rc::new),
             None => None,
         };
         open.borrow_mut().insert(gate, found.clone());
@@ -116,14 +116,14 @@ impl ReadView<'_> {
         within: &Within,
         after: (&str, &str),
         limit: usize,
-    ) -> DbResult<Vec<Key>> {
+    ) -> Read<R, Vec<Key>> {
         if self.is_ungated() {
-            return names_of_node::behind(self.conn, ino, within, after, limit);
+            return self.rows.names_after(ino, within, after, limit);
         }
         // Hidden names must not take the place of others.
         let (mut open, mut behind) = (Vec::new(), (after.0.to_owned(), after.1.to_owned()));
         loop {
-            let names = names_of_node::behind(self.conn, ino, within, (&behind.0, &behind.1), NAMES)?;
+            let names = self.rows.names_after(ino, within, (&behind.0, &behind.1), NAMES)?;
             let last = names.last().filter(|_| names.len() == NAMES).cloned();
             open.extend(self.open_names(names, limit - open.len())?);
             match last.filter(|_| open.len() < limit) {
@@ -134,7 +134,7 @@ impl ReadView<'_> {
     }
 
     /// Returns the first `limit` of some names of this state that no gate hides.
-    pub(crate) fn open_names(&self, keys: Vec<Key>, limit: usize) -> DbResult<Vec<Key>> {
+    pub(crate) fn open_names(&self, keys: Vec<Key>, limit: usize) -> Read<R, Vec<Key>> {
         let mut open = Vec::new();
         for (dir, name) in keys {
             if open.len() == limit {
@@ -148,7 +148,7 @@ impl ReadView<'_> {
     }
 
     /// Returns the paths among these of which no gate hid what they named after commit `seq`.
-    pub(crate) fn open_paths(&self, paths: Vec<TreePath>, seq: u64) -> DbResult<Vec<TreePath>> {
+    pub(crate) fn open_paths(&self, paths: Vec<TreePath>, seq: u64) -> Read<R, Vec<TreePath>> {
         if self.is_ungated() {
             return Ok(paths);
         }
@@ -163,12 +163,12 @@ impl ReadView<'_> {
 
     /// Returns true if a node had a name in reach in a span of commits. A name is judged by the last state
     /// that has it: what was said in a session before it got its file is of the session.
-    pub(crate) fn was_reached(&self, ino: u64, span: CommitSpan) -> DbResult<bool> {
+    pub(crate) fn was_reached(&self, ino: u64, span: CommitSpan) -> Read<R, bool> {
         if self.is_ungated() {
-            return Ok(!names_of_node::in_span(self.conn, ino, span, &self.reach.within, 1)?.is_empty());
+            return Ok(!self.rows.names_in_span(ino, span, &self.reach.within, 1)?.is_empty());
         }
         let mut is_reached = false;
-        names_of_node::each_in_span(self.conn, ino, span, &self.reach.within, &mut |(dir, name), last| {
+        self.rows.each_name(ino, span, &self.reach.within, &mut |(dir, name), last| {
             is_reached = self.was_open_name((&dir, &name), last.min(self.seq()))?;
             Ok(!is_reached)
         })?;
@@ -176,9 +176,9 @@ impl ReadView<'_> {
     }
 
     /// Returns true if a node has a name in reach in a state, judged in the state of this view.
-    pub(crate) fn has_open_name(&self, ino: u64, span: CommitSpan) -> DbResult<bool> {
+    pub(crate) fn has_open_name(&self, ino: u64, span: CommitSpan) -> Read<R, bool> {
         let mut is_open = false;
-        names_of_node::each_in_span(self.conn, ino, span, &self.reach.within, &mut |(dir, name), _| {
+        self.rows.each_name(ino, span, &self.reach.within, &mut |(dir, name), _| {
             is_open = self.is_open_name(&dir, &name)?;
             Ok(!is_open)
         })?;
@@ -186,7 +186,7 @@ impl ReadView<'_> {
     }
 
     /// Returns the commit that gave a gated directory its name, for its inode; `None` for any other node.
-    pub(crate) fn gated_since(&self, ino: u64) -> DbResult<Option<u64>> {
+    pub(crate) fn gated_since(&self, ino: u64) -> Read<R, Option<u64>> {
         if self.is_ungated() {
             return Ok(None);
         }
@@ -200,7 +200,7 @@ impl ReadView<'_> {
         Ok(known.iter().find(|row| row.ino == ino).map(|row| row.since))
     }
 
-    fn gated_directories(&self) -> DbResult<Vec<NameRow>> {
+    fn gated_directories(&self) -> Read<R, Vec<NameRow>> {
         let mut rows = Vec::new();
         for path in self.reach.gates.directories() {
             let Some((dir, name)) = path.key().rsplit_once('/') else { continue };
@@ -211,7 +211,7 @@ impl ReadView<'_> {
 
     /// Returns a node as the view sees it. A gated directory is as it was created: its versions, times and
     /// links count entries that are hidden.
-    pub(crate) fn masked(&self, node: NodeRow) -> DbResult<NodeRow> {
+    pub(crate) fn masked(&self, node: NodeRow) -> Read<R, NodeRow> {
         if node.kind != Kind::Directory {
             return Ok(node);
         }
@@ -229,7 +229,7 @@ impl ReadView<'_> {
         at: &At,
         path: Option<&TreePath>,
         page: &HistoryPage,
-    ) -> DbResult<Option<Listing<Version>>> {
+    ) -> Read<R, Option<Listing<Version>>> {
         let is_gated = match (path, at) {
             (Some(path), _) => self.reach.gates.directories().any(|dir| dir == path),
             (None, At::Node(ino)) => self.gated_since(ino.0)?.is_some(),
@@ -254,7 +254,7 @@ impl ReadView<'_> {
     }
 
     /// Returns true if a version of a node exists and may be opened by its id.
-    pub(crate) fn may_open(&self, version: &NodeRow) -> DbResult<bool> {
+    pub(crate) fn may_open(&self, version: &NodeRow) -> Read<R, bool> {
         // The versions of a gated directory tell when hidden entries were created.
         Ok(self.gated_since(version.ino)?.is_none() && !self.is_end(version)? && self.is_shown(version)?)
     }
@@ -266,7 +266,7 @@ impl ReadView<'_> {
         path: &TreePath,
         page: &HistoryPage,
         found: &Listing<Version>,
-    ) -> DbResult<()> {
+    ) -> Read<R, ()> {
         if !found.items.is_empty() || !self.reach.gates.cover(path) {
             return Ok(());
         }

@@ -5,13 +5,17 @@ use std::sync::Arc;
 use futures::executor::block_on;
 use tempfile::TempDir;
 
-use super::*;
-use crate::engine::sqlite::tables::idempotency;
+use crate::engine::sqlite::query::read_view::ReadView;
+use crate::engine::sqlite::tables::{commit_log, idempotency};
 use crate::engine::sqlite::{SqliteFs, schema};
 use crate::env::Env;
 use crate::fs::FileSystem;
-use crate::model::{Author, Batch, CommitId, LogPosition, Op, SessionOf, SetAttrs};
-use crate::sqlite::steps;
+use crate::model::{
+    Author, Batch, Changes, ChangesQuery, CommitId, LogPosition, MAX_SCANNED, Op, Seq, SessionOf, SetAttrs,
+    Timestamp,
+};
+use crate::path::TreePath;
+use crate::sqlite::{DbResult, steps};
 
 /// The two sizes.
 const SIZES: [u64; 2] = [100, 1000];

@@ -7,21 +7,19 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use crate::engine::sqlite::query::read_view::ReadView;
-use crate::engine::sqlite::tables::MAX;
-use crate::engine::sqlite::tables::past_names::{self, NameSpan};
+use crate::engine::relational::reads::tree_rows::{MAX, NameSpan, Read, TreeRows};
+use crate::engine::relational::reads::tree_view::TreeView;
 use crate::error::Error;
 use crate::model::{Ino, VersionId};
 use crate::path::TreePath;
-use crate::sqlite::DbResult;
 
 /// A version: sequence number, inode, and true for the end of the node's time at the path. Versions are
 /// returned in descending order. An end replaces the version of the node in the same commit.
 type Key = (u64, u64, bool);
 
 /// See the module.
-pub(crate) struct PathVersions<'a> {
-    view: &'a ReadView<'a>,
+pub(crate) struct PathVersions<'a, R: TreeRows> {
+    view: &'a TreeView<'a, R>,
     dir: &'a str,
     name: &'a str,
     /// Only versions before this one.
@@ -39,27 +37,27 @@ pub(crate) struct PathVersions<'a> {
     last: Option<(u64, u64)>,
 }
 
-impl<'a> PathVersions<'a> {
+impl<'a, R: TreeRows> PathVersions<'a, R> {
     /// Returns the versions of a path before one; fails with `NotFound` if the path never named anything.
     pub(crate) fn of_path(
-        view: &'a ReadView<'a>,
+        view: &'a TreeView<'a, R>,
         path: &'a TreePath,
         before: Option<VersionId>,
-    ) -> DbResult<Self> {
+    ) -> Read<R, Self> {
         let Some((dir, name)) = path.key().rsplit_once('/') else {
             return Self::of_node(view, Ino::ROOT.0, before);
         };
         let mut versions = Self::new(view, (dir, name), before)?;
-        if !past_names::was_used(view.conn, (dir, name), versions.oldest, view.seq())? {
+        if !view.rows.was_used((dir, name), versions.oldest, view.seq())? {
             return Err(Error::not_found(path).into());
         }
         // The newest commit that can be returned, or the oldest state, which has the rest.
         let start = versions.before.0.min(view.seq()).max(versions.oldest);
-        if let Some(there) = past_names::get_at(view.conn, dir, name, start)? {
+        if let Some(there) = view.rows.name(dir, name, start)? {
             versions.newer_since = Some(there.since);
             versions.begin(there.ino)?;
         }
-        for ino in past_names::came_later(view.conn, (dir, name), start, view.seq())? {
+        for ino in view.rows.came_later((dir, name), start, view.seq())? {
             versions.begin(ino)?;
         }
         versions.span = versions.span_before(start.saturating_add(1))?;
@@ -68,7 +66,7 @@ impl<'a> PathVersions<'a> {
     }
 
     /// Returns the versions of a node before one.
-    pub(crate) fn of_node(view: &'a ReadView<'a>, ino: u64, before: Option<VersionId>) -> DbResult<Self> {
+    pub(crate) fn of_node(view: &'a TreeView<'a, R>, ino: u64, before: Option<VersionId>) -> Read<R, Self> {
         let mut versions = Self::new(view, ("", ""), before)?;
         versions.begin(ino)?;
         versions.check_start()?;
@@ -76,10 +74,10 @@ impl<'a> PathVersions<'a> {
     }
 
     fn new(
-        view: &'a ReadView<'a>,
+        view: &'a TreeView<'a, R>,
         (dir, name): (&'a str, &'a str),
         before: Option<VersionId>,
-    ) -> DbResult<Self> {
+    ) -> Read<R, Self> {
         let newest = (view.seq().saturating_add(1).min(MAX), 0, false);
         let before = before.map_or(newest, |id| (id.seq.0.min(MAX), id.ino.0.min(MAX), false)).min(newest);
         let (heads, seen, oldest) = (BTreeSet::new(), HashSet::new(), view.oldest()?);
@@ -88,7 +86,7 @@ impl<'a> PathVersions<'a> {
 
     /// Fails with `Gone` for a page that begins before the oldest state: the versions there are not kept.
     /// Only after a version that this state shows, the page continues with those of other nodes.
-    fn check_start(&self) -> DbResult<()> {
+    fn check_start(&self) -> Read<R, ()> {
         let (seq, ino, _) = self.before;
         if self.oldest == 0 || seq > self.oldest {
             return Ok(());
@@ -98,13 +96,13 @@ impl<'a> PathVersions<'a> {
     }
 
     /// Returns the newest span that ended before commit `till` and is kept.
-    fn span_before(&self, till: u64) -> DbResult<Option<NameSpan>> {
-        let span = past_names::ended_before(self.view.conn, self.dir, self.name, till)?;
+    fn span_before(&self, till: u64) -> Read<R, Option<NameSpan>> {
+        let span = self.view.rows.ended_before(self.dir, self.name, till)?;
         Ok(span.filter(|span| span.till > self.oldest))
     }
 
     /// Returns sequence number and inode of the next version, and false for an end.
-    pub(crate) fn next(&mut self) -> DbResult<Option<(u64, u64, bool)>> {
+    pub(crate) fn next(&mut self) -> Read<R, Option<(u64, u64, bool)>> {
         loop {
             // A span is used once nothing newer is left: its end may be the next version.
             while let Some(span) =
@@ -123,7 +121,7 @@ impl<'a> PathVersions<'a> {
     }
 
     /// Adds the versions of a span, and looks up the span before it.
-    fn add_span(&mut self, span: &NameSpan) -> DbResult<()> {
+    fn add_span(&mut self, span: &NameSpan) -> Read<R, ()> {
         let end = (span.till, span.ino, true);
         // Another node took the path in the same commit, so the path did not end.
         if self.newer_since != Some(span.till)
@@ -141,12 +139,12 @@ impl<'a> PathVersions<'a> {
     }
 
     /// Starts to merge the versions of a node.
-    fn begin(&mut self, ino: u64) -> DbResult<()> {
+    fn begin(&mut self, ino: u64) -> Read<R, ()> {
         if self.seen.insert(ino) { self.go_on(ino, self.before) } else { Ok(()) }
     }
 
     /// Looks up the next version of a node.
-    fn go_on(&mut self, ino: u64, (seq, than, _): Key) -> DbResult<()> {
+    fn go_on(&mut self, ino: u64, (seq, than, _): Key) -> Read<R, ()> {
         // Within a commit versions are ordered by inode: that of a smaller inode still follows.
         let below = if ino < than { seq.saturating_add(1) } else { seq };
         let found = self.view.shown_before(ino, below.min(MAX))?;

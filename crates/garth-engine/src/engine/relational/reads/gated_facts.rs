@@ -4,15 +4,12 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use crate::engine::planner::NameRow;
-use crate::engine::sqlite::query::open_entries::OpenEntries;
-
-/// Directory and name of a row.
-pub(crate) type Key = (String, String);
+use crate::engine::planner::{Key, NameRow};
+use crate::engine::relational::reads::open_entries::OpenEntries;
 
 /// Facts about gated directories that a read looks up once.
-#[derive(Default)]
-pub(crate) struct GatedFacts {
+#[derive(Debug, Default)]
+pub struct GatedFacts {
     /// Names of the directories.
     pub(crate) names: OnceCell<Vec<NameRow>>,
     /// Number of hidden rows that were passed.

@@ -1,18 +1,20 @@
 //! Data and holes of a file: `SEEK_DATA` and `SEEK_HOLE`.
 
 use crate::engine::planner::{ExtentRow, MAX_EXTENT, NodeRow};
-use crate::engine::sqlite::query::read_view::ReadView;
-use crate::engine::sqlite::tables::extents;
-use crate::sqlite::DbResult;
+use crate::engine::relational::reads::tree_rows::{Read, TreeRows};
+use crate::engine::relational::reads::tree_view::TreeView;
 
 /// Bytes of a past file that are examined at first.
 const PIECE: u64 = MAX_EXTENT as u64;
 /// Factor by which the piece grows after one that is a hole.
 const LONGER: u64 = 16;
 
-impl ReadView<'_> {
+impl<R: TreeRows> TreeView<'_, R> {
     /// Returns the first byte of a file at or after `offset` that is in no hole.
-    pub(crate) fn next_data(&self, node: &NodeRow, offset: u64) -> DbResult<Option<u64>> {
+    ///
+    /// # Errors
+    /// Errors of the database.
+    pub fn next_data(&self, node: &NodeRow, offset: u64) -> Read<R, Option<u64>> {
         let mut data = None;
         self.each_extent(node, offset, |extent| {
             data = extent.map(|extent| extent.off.max(offset));
@@ -22,7 +24,10 @@ impl ReadView<'_> {
     }
 
     /// Returns the start of the first hole of a file at or after `offset`. The end of the file counts as one.
-    pub(crate) fn next_hole(&self, node: &NodeRow, offset: u64) -> DbResult<u64> {
+    ///
+    /// # Errors
+    /// Errors of the database.
+    pub fn next_hole(&self, node: &NodeRow, offset: u64) -> Read<R, u64> {
         let mut hole = offset;
         self.each_extent(node, offset, |extent| {
             // Extents follow each other without a gap up to the first hole.
@@ -42,12 +47,12 @@ impl ReadView<'_> {
         node: &NodeRow,
         offset: u64,
         mut take: impl FnMut(Option<ExtentRow>) -> bool,
-    ) -> DbResult<()> {
+    ) -> Read<R, ()> {
         let Some(seq) = self.as_of else { return self.each_extent_now(node, offset, take) };
         let (mut at, mut piece) = (offset, PIECE);
         while at < node.size {
             let to = node.size.min(at.saturating_add(piece));
-            let extents = extents::overlapping_at(self.conn, node.ino, seq, at, to)?;
+            let extents = self.rows.extents_at(node.ino, seq, at, to)?;
             if extents.is_empty() {
                 // A long hole is crossed in a few steps.
                 piece = piece.saturating_mul(LONGER);
@@ -70,8 +75,8 @@ impl ReadView<'_> {
         node: &NodeRow,
         offset: u64,
         mut take: impl FnMut(Option<ExtentRow>) -> bool,
-    ) -> DbResult<()> {
+    ) -> Read<R, ()> {
         let range = (offset, node.size);
-        extents::each_live(self.conn, node.ino, range, &mut |extent| take(Some(extent)))
+        self.rows.each_extent_now(node.ino, range, &mut |extent| take(Some(extent)))
     }
 }

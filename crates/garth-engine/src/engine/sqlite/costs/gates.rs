@@ -6,19 +6,21 @@ use std::time::Duration;
 use futures::executor::block_on;
 use tempfile::TempDir;
 
-use super::*;
 use crate::engine::sqlite::query::read_view::ReadView;
 use crate::engine::sqlite::{SqliteFs, schema};
 use crate::env::Env;
+use crate::error::ErrorKind;
 use crate::fs::{AccountStore, FileSystem, Incoming};
 use crate::model::quota::Limits;
-use crate::model::{At, Batch, Confinement, HistoryPage, Moment, Op, Owner, Page, Seq, WalkPage, Within};
-use crate::path::Name;
+use crate::model::{
+    At, Batch, Confinement, Gate, HistoryPage, MAX_GATE_FILE, Moment, Op, Owner, Page, Seq, WalkPage, Within,
+};
+use crate::path::{Name, TreePath};
 use crate::rule::PathPattern;
 use crate::rule::retention::{ContentLimit, Retention};
 use crate::rule::sample::{STATUS, registry};
 use crate::sqlite::patience::Bound;
-use crate::sqlite::steps;
+use crate::sqlite::{DbResult, steps};
 
 const OPEN: &str = "ACTIVE";
 const SHUT: &str = "PRIVATE";

@@ -1,0 +1,141 @@
+//! The tree of an account in the database: implements [`FileSystem`] and
+//! [`AccountStore`](garth_engine::AccountStore).
+//!
+//! [`PgStore`] is the handle. What a call answers is decided by the reads that all engines on relational
+//! databases share (`garth_engine::engine::relational::reads`), on rows that were fetched. A read first runs on
+//! no rows, to note those that it asks for; it runs again on those that a round trip has fetched, until it
+//! lacks none. The rows are of one snapshot of the database. Most calls take one trip or two.
+//!
+//! Nothing is kept between calls, except judgements of the files of gates, which hold for good.
+//!
+//! - `reader`: transactions that fetch rows until a read is complete;
+//! - `fetched`: rows as reads ask for them; `memo`: rows by their keys; `round`: statements that are sent
+//!   together;
+//! - `names`, `nodes`, `content`, `log`, `spans`: the statements; `statements`: parts that they share;
+//! - `calls`, `open_file`, `account`, `view_base`: the interfaces;
+//! - `records`: commits that are found again by an id or key.
+//!
+//! Not built yet, and refused with `Unsupported`: search, `find`, uploads, `hold`, `blame` and maintenance. Views of the past and open files take no leases yet.
+
+mod account;
+mod calls;
+mod content;
+mod fetched;
+mod log;
+mod memo;
+mod names;
+mod nodes;
+mod open_file;
+mod reader;
+mod records;
+mod round;
+mod spans;
+mod statements;
+mod view_base;
+
+use std::fmt;
+use std::sync::Arc;
+
+use garth_engine::engine::relational::confinement::Reach;
+use garth_engine::engine::relational::gate_judgements::Judgements;
+use garth_engine::engine::relational::open_nodes::OpenNodes;
+use garth_engine::engine::relational::open_pasts::{OpenPasts, Past};
+use garth_engine::fs::lower::StoreId;
+use garth_engine::fs::store::SYSTEM_MARK;
+use garth_engine::model::{At, Seq, Timestamp, Within};
+use garth_engine::path::{SYSTEM, TreePath};
+use garth_engine::rule::Registry;
+use garth_engine::{Env, Error, ErrorKind, FileSystem, Result};
+
+pub(crate) use self::fetched::FetchedRows;
+pub(crate) use self::round::Round;
+use crate::client::Pool;
+use crate::commit::Committer;
+
+/// The tree of an account, now or as of a commit.
+#[derive(Clone, Debug)]
+pub struct PgStore {
+    inner: Arc<Inner>,
+    /// The state that is shown; `None` for the newest.
+    as_of: Option<Arc<Past>>,
+    /// Part of the tree that it reaches.
+    reach: Arc<Reach>,
+}
+
+struct Inner {
+    pool: Arc<Pool>,
+    account: i64,
+    env: Env,
+    registry: Registry,
+    judgements: Arc<Judgements>,
+    open: Arc<OpenNodes>,
+    pasts: Arc<OpenPasts>,
+    committer: Committer,
+}
+
+impl fmt::Debug for Inner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Inner").field("account", &self.account).finish_non_exhaustive()
+    }
+}
+
+impl PgStore {
+    /// Returns the handle of everything in an account. Nothing is read.
+    pub fn new(pool: Arc<Pool>, account: i64, env: Env, registry: Registry) -> Arc<Self> {
+        // No leases are taken yet, which would have the id of this instance.
+        let holder = [0; 16];
+        let (open, pasts) = (Arc::new(OpenNodes::new(holder)), Arc::new(OpenPasts::new(holder)));
+        let judgements = Arc::<Judgements>::default();
+        let committer = Committer::new(account, registry.clone(), Arc::clone(&open), Arc::clone(&judgements));
+        let inner = Inner { pool, account, env, registry, judgements, open, pasts, committer };
+        Arc::new(Self { inner: Arc::new(inner), as_of: None, reach: Arc::new(Reach::everything()) })
+    }
+
+    /// Returns the account without the directory in which garth stores its own data.
+    ///
+    /// # Errors
+    /// Errors of the database.
+    pub async fn without_system(self: Arc<Self>) -> Result<Arc<Self>> {
+        let system = TreePath::parse(SYSTEM)?;
+        let is_ours = match self.stat(&At::Path(system.clone())).await {
+            Ok(entry) => entry.is_dir() && entry.attributes.xattrs.contains_key(SYSTEM_MARK),
+            // Not created yet. Hidden all the same, so that no one else takes the name.
+            Err(error) if error.is(ErrorKind::NotFound) => true,
+            Err(error) => return Err(error),
+        };
+        // A user may have created a directory of this name before garth used it. It stays visible.
+        if !is_ours {
+            return Ok(self);
+        }
+        Ok(Arc::new(self.with_reach(Reach::account(Within::everything().without([system])))))
+    }
+
+    fn with_reach(&self, reach: Reach) -> Self {
+        Self { reach: Arc::new(reach), ..self.clone() }
+    }
+
+    fn now(&self) -> Timestamp {
+        self.inner.env.now()
+    }
+
+    /// Returns the time by which entries have expired.
+    fn time(&self) -> i64 {
+        self.as_of.as_deref().map_or_else(|| self.now().0, |past| past.time)
+    }
+
+    fn store_id(&self) -> StoreId {
+        StoreId::of(&self.inner, self.as_of.as_deref().map(|past| Seq(past.seq)))
+    }
+
+    fn writable(&self) -> Result<()> {
+        match self.as_of {
+            None => Ok(()),
+            Some(_) => Err(Error::new(ErrorKind::ReadOnly, "a view of the past cannot be written")),
+        }
+    }
+}
+
+/// Returns the error of a call that is not built yet.
+fn unsupported<T>(what: &str) -> Result<T> {
+    Err(Error::new(ErrorKind::Unsupported, format!("this engine does not have {what} yet")))
+}

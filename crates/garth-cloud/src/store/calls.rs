@@ -1,0 +1,266 @@
+//! Calls of a handle: [`FileSystem`].
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use garth_engine::engine::relational::reads::tree_rows::{MAX, TreeRows as _};
+use garth_engine::engine::relational::reads::tree_view::check_kind;
+use garth_engine::fs::{Capabilities, FileSystem, OpenFile, OpenNode, Upload, ViewBase};
+use garth_engine::model::{
+    At, Batch, ByteRange, Changes, ChangesQuery, Commit, CommitId, Confinement, Entry, Fetched, FindAnswer,
+    FindQuery, Head, HistoryPage, Ino, KeyRecord, Listing, Moment, NamesPage, Page, SearchAnswer,
+    SearchQuery, Seq, Snapshot, SnapshotsPage, Version, VersionId, Walk, WalkPage, check_items,
+};
+use garth_engine::path::TreePath;
+use garth_engine::{Error, ErrorKind, Result};
+
+use super::content::FileKey;
+use super::fetched::FetchedRows;
+use super::open_file::Handle;
+use super::{PgStore, unsupported};
+use crate::commit::Request;
+
+/// Items that one call of `fetch_many` answers: with the attributes of each, some 64 MiB.
+const ITEMS: usize = 256;
+/// Time between two looks for a commit.
+const LOOK: Duration = Duration::from_millis(100);
+
+impl PgStore {
+    /// Returns the number of the state that is read.
+    fn seq(&self) -> u64 {
+        self.as_of.as_deref().map_or(MAX, |past| past.seq)
+    }
+
+    /// Notes the rows that lead to the node at an address.
+    fn announce(&self, rows: &FetchedRows, at: &At) {
+        let within = &self.reach.within;
+        match at {
+            // The read asks for the rows of a path first.
+            At::Path(_) => {}
+            At::Child(Ino::ROOT, name) => {
+                rows.names.at.want((String::new(), name.as_str().to_owned(), self.seq()));
+            }
+            // Its path, if it is a directory.
+            At::Child(dir, _) if self.as_of.is_none() => drop(rows.names_after(dir.0, within, ("", ""), 1)),
+            At::Node(_) | At::Child(..) => {}
+        }
+    }
+
+    /// Notes the content of a file, whose size is not known yet.
+    pub(super) fn announce_content(&self, rows: &FetchedRows, at: &At, range: ByteRange) {
+        let file = match at {
+            At::Path(path) if self.reach.within.contains(path) => path.key().rsplit_once('/'),
+            _ => None,
+        };
+        let file = match (file, at) {
+            (Some((dir, name)), _) => FileKey::Path(dir.to_owned(), name.to_owned()),
+            (None, At::Node(ino)) => FileKey::Node(ino.0),
+            (None, _) => return,
+        };
+        let end = range.offset.saturating_add(range.length).min(MAX);
+        if range.offset < end {
+            rows.contents.unsized_parts.want((file, self.seq(), range.offset, end));
+        }
+    }
+
+    /// Returns the head if it is after `since`.
+    async fn newer(&self, since: Seq) -> Result<Option<Head>> {
+        Ok(Some(self.head().await?).filter(|head| head.seq > since))
+    }
+
+    /// Returns a past state of this handle.
+    fn at_past(&self, seq: u64, time: i64) -> Self {
+        let past = self.inner.pasts.open(seq, time, self.now());
+        Self { as_of: Some(past), ..self.clone() }
+    }
+}
+
+#[async_trait]
+impl FileSystem for PgStore {
+    fn capabilities(&self, _at: &TreePath) -> Capabilities {
+        let mut has = Capabilities::ALL;
+        has.write = self.as_of.is_none();
+        (has.search, has.find) = (false, false);
+        has
+    }
+
+    async fn head(&self) -> Result<Head> {
+        self.reading(|_| {}, |view| view.last_commit()).await
+    }
+
+    async fn stat(&self, at: &At) -> Result<Entry> {
+        self.reading(|rows| self.announce(rows, at), |view| view.entry_at(at)).await
+    }
+
+    async fn names(&self, at: &At, page: &NamesPage) -> Result<Listing<TreePath>> {
+        self.reading(|rows| self.announce(rows, at), |view| view.names_page(at, page)).await
+    }
+
+    async fn list(&self, dir: &At, page: &Page) -> Result<Listing> {
+        self.reading(|rows| self.announce(rows, dir), |view| view.list(dir, page)).await
+    }
+
+    async fn walk(&self, dir: &At, page: &WalkPage) -> Result<Walk> {
+        self.reading(|rows| self.announce(rows, dir), |view| view.walk(dir, page)).await
+    }
+
+    async fn fetch(&self, at: &At, range: ByteRange) -> Result<(Entry, Bytes)> {
+        let announce = |rows: &FetchedRows| {
+            self.announce(rows, at);
+            self.announce_content(rows, at, range);
+        };
+        self.reading(announce, |view| view.fetch_at(at, range)).await
+    }
+
+    async fn fetch_many(&self, items: &[(At, ByteRange)]) -> Result<Fetched> {
+        check_items(items.len())?;
+        let items = items.get(..ITEMS).unwrap_or(items);
+        let announce = |rows: &FetchedRows| items.iter().for_each(|(at, _)| self.announce(rows, at));
+        self.reading(announce, |view| view.fetch_many(items)).await
+    }
+
+    async fn hold(&self, _at: &At) -> Result<Arc<dyn OpenNode>> {
+        unsupported("nodes that are held open")
+    }
+
+    async fn open(&self, at: &At) -> Result<Arc<dyn OpenFile>> {
+        let read = |view: &super::reader::View<'_>| {
+            let node = view.at(at)?;
+            view.check_file(&node, at)?;
+            Ok(node.ino)
+        };
+        let ino = self.reading(|rows| self.announce(rows, at), read).await?;
+        Ok(Arc::new(Handle::new(self.clone(), ino, at)))
+    }
+
+    async fn open_version(&self, version: VersionId) -> Result<Arc<dyn OpenFile>> {
+        let (seq, time) = self
+            .reading(
+                |_| {},
+                |view| {
+                    check_kind(view.version_to_open(version)?.kind)?;
+                    // The oldest state shows this version if the state of its commit is no longer readable.
+                    let seq = version.seq.0.max(view.oldest()?);
+                    view.check_version_content(version, seq)?;
+                    Ok((seq, view.rows.commit_time(seq)?))
+                },
+            )
+            .await?;
+        Ok(Arc::new(Handle::new(self.at_past(seq, time), version.ino.0, &At::Node(version.ino))))
+    }
+
+    async fn history(&self, at: &At, page: &HistoryPage) -> Result<Listing<Version>> {
+        self.reading(|rows| self.announce(rows, at), |view| view.history(at, page)).await
+    }
+
+    async fn changes(&self, query: &ChangesQuery) -> Result<Changes> {
+        self.reading(|_| {}, |view| view.changes(query)).await
+    }
+
+    async fn wait(&self, since: Seq) -> Result<Head> {
+        loop {
+            if let Some(head) = self.newer(since).await? {
+                return Ok(head);
+            }
+            if self.as_of.is_some() {
+                let message = "a view of a past view receives no new commits";
+                return Err(Error::new(ErrorKind::Unsupported, message));
+            }
+            let sleep = async {
+                tokio::time::sleep(LOOK).await;
+                Ok(())
+            };
+            self.inner.pool.run(sleep).await?;
+        }
+    }
+
+    async fn as_of(&self, moment: &Moment) -> Result<Arc<dyn FileSystem>> {
+        let (seq, time) = self
+            .reading(
+                |_| {},
+                |view| {
+                    let seq = view.seq_of(moment)?;
+                    let time = match moment {
+                        // A time in the future must not make entries expire early.
+                        Moment::Time(time) => time.0.min(view.time),
+                        Moment::Seq(_) | Moment::Snapshot(_) => view.rows.commit_time(seq)?,
+                    };
+                    Ok((seq, time))
+                },
+            )
+            .await?;
+        Ok(Arc::new(self.at_past(seq, time)))
+    }
+
+    async fn confined(&self, to: &Confinement) -> Result<Arc<dyn FileSystem>> {
+        Ok(Arc::new(self.with_reach(self.reach.confined(to)?)))
+    }
+
+    async fn snapshots(&self, page: &SnapshotsPage) -> Result<Listing<Snapshot>> {
+        self.reading(|_| {}, |view| view.snapshots(page)).await
+    }
+
+    async fn search(&self, _query: &SearchQuery) -> Result<SearchAnswer> {
+        unsupported("search")
+    }
+
+    async fn find(&self, _query: &FindQuery) -> Result<FindAnswer> {
+        unsupported("keys to find nodes by")
+    }
+
+    async fn stage(&self, _at: &At) -> Result<Box<dyn Upload>> {
+        self.writable()?;
+        unsupported("uploads")
+    }
+
+    async fn commit(&self, batch: Batch) -> Result<Commit> {
+        self.writable()?;
+        batch.check()?;
+        let batch = self.reach.confine(batch)?;
+        batch.check_keys(&self.inner)?;
+        let (inner, reach) = (Arc::clone(&self.inner), Arc::clone(&self.reach));
+        // On threads of the pool, so that a caller that is dropped does not cancel it.
+        let commits = self.inner.pool.run(async move {
+            let request = Request { batch: &batch, reach: &reach };
+            inner.committer.commit(&inner.pool, &[request]).await
+        });
+        let lost = || Err(Error::new(ErrorKind::Io, "the commit has no result"));
+        commits.await?.pop().unwrap_or_else(lost)
+    }
+
+    async fn committed(&self, id: CommitId) -> Result<Option<Commit>> {
+        let found = self.find_commit(id).await?;
+        // A view of the past does not know later commits.
+        let found = found.filter(|commit| commit.seq.0 <= self.seq());
+        Ok(found.map(|commit| self.replayed(commit)))
+    }
+
+    async fn recorded(&self, key: &str) -> Result<Option<KeyRecord>> {
+        let (last, now) = (self.seq(), self.time());
+        let found = self.find_record(key).await?;
+        let found = found.filter(|(record, until)| now < *until && record.commit.seq.0 <= last);
+        Ok(found.map(|(mut record, _)| {
+            record.commit = self.replayed(record.commit);
+            record
+        }))
+    }
+
+    async fn sync(&self) -> Result<Seq> {
+        self.writable()?;
+        // A commit is durable before any transaction sees it.
+        Ok(self.head().await?.seq)
+    }
+
+    fn view_base(&self) -> &dyn ViewBase {
+        self
+    }
+}
+
+impl PgStore {
+    fn replayed(&self, mut commit: Commit) -> Commit {
+        (commit.replayed, commit.durable) = (true, self.as_of.is_none());
+        commit
+    }
+}

@@ -1,0 +1,72 @@
+//! Room of an account that has a limit on its stored bytes: which batches need it, and the error if there is
+//! none. How the bytes are counted is the part of each engine.
+
+use crate::engine::planner::Delta;
+use crate::error::{Error, ErrorKind, Result};
+use crate::model::{Attributes, Batch, Op};
+
+/// Bytes that a commit is expected to add in any case: its row of the log, and pages that are split for it.
+pub const COMMIT: u64 = 4096;
+/// Bytes that each of its other rows is expected to add, with its share of the indexes.
+const ROW: u64 = 256;
+/// Copies of the path of a name: in its row, and in two indexes or one of them and the log.
+const PATHS: u64 = 3;
+
+/// Fails if `arriving` bytes would exceed the limit of the account.
+///
+/// # Errors
+/// `QuotaExceeded` if they would.
+pub fn check_room(limit: u64, used: u64, arriving: u64) -> Result<()> {
+    if used.saturating_add(arriving) <= limit { Ok(()) } else { Err(full()) }
+}
+
+/// Returns the error for a full account. It has no numbers: the use of others is not every caller's to know.
+pub fn full() -> Error {
+    let message = "the account has no room for this: remove something and collect, keep less of the past, or have \
+                   the limit on stored bytes raised";
+    Error::new(ErrorKind::QuotaExceeded, message)
+}
+
+/// Returns true for a batch that adds no name and no content, and ends names, content or snapshots, of which
+/// an account has a limited number. Batches that end nothing, or have long notes or attributes, could make it
+/// grow without bound.
+pub fn releases(delta: &Delta, batch: &Batch) -> bool {
+    let releases = |op: &Op| match op {
+        Op::Remove { .. } | Op::DropSnapshot { .. } | Op::Check { .. } | Op::Truncate { size: 0, .. } => true,
+        // Truncates the file, unless it creates one.
+        Op::Write { body, .. } => body.size() == 0,
+        _ => false,
+    };
+    let ended = ended(delta);
+    let note = batch.idempotency.as_ref().map_or(0, |record| record.note.len());
+    let attributes: usize = delta.attributes.values().map(Attributes::weight).sum();
+    ended > 0
+        && (note + attributes) as u64 <= ended.saturating_mul(COMMIT)
+        && delta.names.values().all(|change| change.after.is_none())
+        && batch.ops.iter().all(releases)
+}
+
+/// Returns the number of names, extents and snapshots that end. The names of a removed subtree count as one.
+fn ended(delta: &Delta) -> u64 {
+    let names = delta.names.values().filter(|change| change.before.is_some() && change.after.is_none());
+    let extents: usize = delta.extents.values().map(|change| change.closed.len()).sum();
+    let snapshots = delta.snapshots.values().filter(|created| !**created);
+    (names.count() + extents + snapshots.count()) as u64
+}
+
+/// Returns about the bytes that the rows of a batch add. Content that is stored already adds none. `moved` are
+/// the number of names in moved and removed subtrees, and the bytes of their paths.
+pub fn growth(delta: &Delta, batch: &Batch, moved: (u64, u64)) -> u64 {
+    let content: usize = delta.chunks.values().map(|chunk| chunk.data.len()).sum();
+    let attributes: usize = delta.attributes.values().map(Attributes::weight).sum();
+    let targets: usize = delta.nodes.values().filter_map(|node| node.target.as_ref()).map(String::len).sum();
+    let note = batch.idempotency.as_ref().map_or(0, |record| record.note.len());
+    let extents: usize = delta.extents.values().map(|change| change.added.len()).sum();
+    let names = moved.0.saturating_add(delta.names.len() as u64);
+    let paths: usize = delta.names.keys().map(|(dir, name)| dir.len() + name.len()).sum();
+    let rows = names.saturating_add((delta.nodes.len() + delta.attributes.len() + extents) as u64);
+    ((content + attributes + targets + note) as u64)
+        .saturating_add(moved.1.saturating_add(paths as u64).saturating_mul(PATHS))
+        .saturating_add(rows.saturating_mul(ROW))
+        .saturating_add(COMMIT)
+}
