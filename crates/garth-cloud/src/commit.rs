@@ -346,7 +346,7 @@ async fn write_planned(
     // First: the rows that it fetches are those before the group.
     let derived = derive(rows, begin, planned).await?;
     let moving = planned.iter().rev().find_map(|planned| match planned {
-        Ok(Planned::Apply { delta, .. }) => Some(delta).filter(|_| earlier.is_some()),
+        Ok(Planned::Apply { delta, .. }) => Some(&**delta).filter(|_| earlier.is_some()),
         _ => None,
     });
     let before = heads.iter().rev().nth(1).copied().unwrap_or(begin);

@@ -66,8 +66,8 @@ fn passages_of(files: &BTreeMap<String, String>) -> String {
     for (path, body) in files {
         let edit = Edit::write(0, body.len() as u64, 0);
         let file = FileEdit { searchable: true, content_type: None, edit, unindexed: None };
-        let mut text = Unindexed(body.as_bytes());
-        let Ok(change) = reindex(&mut text, &file, &mut MAX_TEXT.clone(), &mut Tokenizer::default());
+        let (mut text, mut room) = (Unindexed(body.as_bytes()), MAX_TEXT);
+        let Ok(change) = reindex(&mut text, &file, &mut room, &mut Tokenizer::default());
         for NewPassage { span, line_feeds, form, hash, tokens, words } in change.added {
             let form = match form {
                 Form::Text => 0,

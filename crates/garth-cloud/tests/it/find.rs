@@ -172,5 +172,6 @@ async fn refused_queries_have_the_errors_of_the_engine() {
     let error = found(&database, 4711, &everything, &query).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
     // The connection has no open transaction left.
-    database.commit(account, &[write("/a", "x")]).await.remove(0).unwrap();
+    let batch = [write("/a", "x")];
+    commit_keyed(&database.conn, account, &registry, &batch).await.unwrap().remove(0).unwrap();
 }
