@@ -102,7 +102,7 @@ pub async fn commit_keyed(
 }
 
 impl Committer {
-    /// Returns the commits of an account of which this process holds nothing open, so that they take no leases.
+    /// Returns the commits of an account of which this process holds nothing open, so they take no leases.
     pub(crate) fn of(account: i64, registry: &Registry) -> Self {
         let open = Arc::new(OpenNodes::new([0; 16]));
         Self::new(account, registry.clone(), open, Arc::default())

@@ -1,5 +1,5 @@
-//! Work on derived rows outside of commits, in steps that each fit into a short transaction: text that was too
-//! much for its commit or could not be read then, and keys and passages that are derived again.
+//! Work on derived rows outside of commits, in steps that each fit into a short transaction: text that was
+//! too much for its commit or could not be read then, and keys and passages that are derived again.
 //!
 //! Several servers may do so at once. A server leases the files of a step by the clock of the database, and
 //! indexes them while it holds the account, as a commit does: a step that another server has done meanwhile
@@ -32,8 +32,8 @@ const LEASE: i64 = 30_000_000_000;
 /// Time in nanoseconds after which a file that cannot be read is tried again: one hour.
 const RETRY: i64 = 3_600_000_000_000;
 
-/// Time of the database in nanoseconds. It does not change within a statement, so that an index can be read up
-/// to it.
+/// Time of the database in nanoseconds. It does not change within a statement, so that an index can be read
+/// up to it.
 macro_rules! now {
     () => {
         "(extract(epoch FROM statement_timestamp()) * 1000000)::bigint * 1000"
@@ -81,9 +81,9 @@ pub async fn accounts_to_index(conn: &Connection, after: i64, limit: i64) -> Res
     answers.get(found).into_iter().flatten().map(|row| column(row, 0)).collect()
 }
 
-/// Indexes some text of an account that its commits have left, at most about 512 KiB. Returns false if no such
-/// text is left, apart from what other servers are indexing and what cannot be read, which is tried again
-/// after an hour.
+/// Indexes some text of an account that its commits have left, at most about 512 KiB. Returns false if no
+/// such text is left, apart from what other servers are indexing and what cannot be read, which is tried
+/// again after an hour.
 ///
 /// # Errors
 /// Errors of the database: then the step is done again once its lease has ended.

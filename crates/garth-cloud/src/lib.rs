@@ -9,8 +9,8 @@
 //! - [`query_keys`]: nodes by the keys that are derived from them;
 //! - [`store`]: the tree of an account, as the interfaces use it.
 //!
-//! The engine is being built, and no command uses it yet. It commits every operation, but not directories whose
-//! path has more than 1,024 bytes: these fail with `Unsupported`. Why its statements are as they are:
+//! The engine is being built, and no command uses it yet. It commits every operation, but not directories
+//! whose path has more than 1,024 bytes: these fail with `Unsupported`. Why its statements are as they are:
 //! `docs/decisions/postgres-statements.md`.
 
 pub mod client;

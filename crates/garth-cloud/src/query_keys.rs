@@ -1,8 +1,8 @@
 //! `find`: reads keys in their order, and returns the nodes in reach that have them. Its answers, with their
 //! order, limits and errors, are those of the SQLite engine.
 //!
-//! Mostly one round trip suffices: keys are read with their nodes and names, and the page is filled from these.
-//! Otherwise the page is filled again, in a transaction that reads further keys of the same state.
+//! Mostly one round trip suffices: keys are read with their nodes and names, and the page is filled from
+//! these. Otherwise the page is filled again, in a transaction that reads further keys of the same state.
 
 mod gate_files;
 mod page;

@@ -102,8 +102,8 @@ impl<'a> Page<'a> {
         keys
     }
 
-    /// Returns the answer of a few keys, of which `all` are the most that are read; `None` if a node has names
-    /// that were not read.
+    /// Returns the answer of a few keys, of which `all` are the most that are read; `None` if a node has
+    /// names that were not read.
     pub(super) fn of_few(mut self, keys: Vec<Key>, all: usize) -> Option<FindAnswer> {
         let keys = self.behind(keys);
         if keys.iter().any(Key::has_more_names) {

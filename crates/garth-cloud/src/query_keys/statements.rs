@@ -15,8 +15,8 @@ use crate::rows::parameters::{ints, texts};
 /// Names of a node that are read at a time, if it has many.
 const MANY_NAMES: usize = 4096;
 
-/// Keys `p` with their nodes and the first names of these, in their order. Entries expire by the time at which
-/// the transaction began.
+/// Keys `p` with their nodes and the first names of these, in their order. Entries expire by the time at
+/// which the transaction began.
 macro_rules! with_names {
     ($($keys:expr),*) => {
         concat!(
@@ -221,7 +221,8 @@ impl<'c> Snapshot<'c> {
         self.query(NODES_WITHIN, params).await?.iter().map(|row| number(row, 0)).collect()
     }
 
-    /// Returns the names of a node within some subtrees, after one, in their order: all, or more than `limit`.
+    /// Returns the names of a node within some subtrees, after one, in their order: all, or more than
+    /// `limit`.
     pub(super) async fn names_after(
         &mut self,
         ino: u64,

@@ -85,8 +85,8 @@ pub(crate) async fn derive(
     Ok(writes)
 }
 
-/// Derives the rows that follow from a batch that moves or removes subtrees, and writes them. Its rows must be
-/// the last that were written, no row may have been fetched since, and `begin` is the head row before it.
+/// Derives the rows that follow from a batch that moves or removes subtrees, and writes them. Its rows must
+/// be the last that were written, no row may have been fetched since, and `begin` is the head row before it.
 ///
 /// # Errors
 /// As [`derive_written`].

@@ -1,5 +1,5 @@
-//! Keys and passages of commits, against those of the SQLite engine for the same batches, and passages against
-//! those of the bytes.
+//! Keys and passages of commits, against those of the SQLite engine for the same batches, and passages
+//! against those of the bytes.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;

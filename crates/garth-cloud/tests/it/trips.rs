@@ -34,7 +34,8 @@ async fn group_takes_the_trips_of_one_batch() {
             }
             let (trips, pipes) = (proxy.trips() - trips, conn.trips() - pipes);
             assert!(trips <= MOST, "{kind}, {count}: {trips}");
-            // One for all rows, one for all changes and COMMIT. Passages of a file that has some take one more.
+            // One for all rows, one for all changes and COMMIT. Passages of a file that has some take one
+            // more.
             let has_passages = kind == "over" || kind == "append" || (kind == "log" && count > 1);
             assert_eq!(pipes, if has_passages { 3 } else { 2 }, "{kind}, {count}");
         }

@@ -1,5 +1,5 @@
-//! Rows that derived rows follow from, apart from those that the planner reads: one statement for each kind of
-//! key, all sent with the others of a round.
+//! Rows that derived rows follow from, apart from those that the planner reads: one statement for each kind
+//! of key, all sent with the others of a round.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -21,8 +21,8 @@ const REMAINING: &str = "SELECT r.ino
 /// Returns the names of the files in and below a directory: directory, name and inode.
 pub(super) async fn files_below(rows: &mut PgRows<'_>, dir: &str) -> Result<Vec<(String, String, u64)>> {
     let mut files: Vec<(String, String, u64)> = Vec::new();
-    // Keys such as `dir-` are between the directory and those below it. Without NUL, the directory is the only
-    // text of its range.
+    // Keys such as `dir-` are between the directory and those below it. Without NUL, the directory is the
+    // only text of its range.
     for (first, end) in [(dir.to_owned(), format!("{dir}\u{1}")), (format!("{dir}/"), format!("{dir}0"))] {
         let mut after = (first, String::new());
         loop {

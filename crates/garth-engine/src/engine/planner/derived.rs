@@ -25,8 +25,8 @@ use crate::rule::Registry;
 use crate::text::Tokenizer;
 use crate::text::passage::{Edit, SEGMENT};
 
-/// Bytes on either side of an edit that its passages may depend on, so that they are fetched with it: those of
-/// a segment, and the context of secrets.
+/// Bytes on either side of an edit that its passages may depend on, so that they are fetched with it: those
+/// of a segment, and the context of secrets.
 const AROUND: u64 = SEGMENT + (32 << 10);
 /// Bytes of a long file that are fetched at a time for its keys, 8 MiB.
 const WINDOW: u64 = 8 << 20;
@@ -76,10 +76,10 @@ pub async fn derive_group<D: Fetch>(
     derive_changes(database, (pending, changes), (registry, tokenizer), rounds).await
 }
 
-/// Derives the rows that follow from a batch whose rows are written, in the transaction that wrote them: of one
-/// that moves or removes subtrees. No row may have been fetched before. `begin` is the head row before the
-/// batch, and `renamed` are files that got or lost a name that matches a projection with a directory above.
-/// Nodes that have lost their last name with a subtree are left out: none of their rows stays.
+/// Derives the rows that follow from a batch whose rows are written, in the transaction that wrote them: of
+/// one that moves or removes subtrees. No row may have been fetched before. `begin` is the head row before
+/// the batch, and `renamed` are files that got or lost a name that matches a projection with a directory
+/// above. Nodes that have lost their last name with a subtree are left out: none of their rows stays.
 ///
 /// # Errors
 /// As [`derive_group`].
@@ -200,8 +200,8 @@ impl<R: DerivedRows> AfterGroup<'_, R> {
         self.content_keys(ino, from..to, edit.start < edit.old_size)
     }
 
-    /// Returns the keys of bytes of a file: of those that the group has written, and of those that were stored
-    /// before if `stored` is true.
+    /// Returns the keys of bytes of a file: of those that the group has written, and of those that were
+    /// stored before if `stored` is true.
     fn content_keys(&self, ino: u64, bytes: Range<u64>, stored: bool) -> Vec<RowKey> {
         let change = self.rows.extent_change(ino);
         let added = change.into_iter().flat_map(|change| overlapping(&change.added, bytes.start, bytes.end));

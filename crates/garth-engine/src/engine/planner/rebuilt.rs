@@ -37,8 +37,8 @@ pub struct FileToIndex {
 /// Part of a file that was indexed again; `None` if it is not left for later from the given byte on.
 pub type IndexedPart = Result<Option<RebuiltPart>>;
 
-/// Indexes parts of files again, each about `step` bytes long. The first files are indexed until as many bytes
-/// have been; the others are not in the result. A file that cannot be read has its error.
+/// Indexes parts of files again, each about `step` bytes long. The first files are indexed until as many
+/// bytes have been; the others are not in the result. A file that cannot be read has its error.
 ///
 /// # Errors
 /// `TooLarge` after `rounds` rounds; errors of `fetch`.

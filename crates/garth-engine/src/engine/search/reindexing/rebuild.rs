@@ -28,9 +28,9 @@ pub struct RebuiltPart {
     pub searchable: bool,
 }
 
-/// Cuts a file again from byte `off` on, about `step` bytes: the part ends with a segment. Stored passages are
-/// replaced by those that should exist, and after the change the passages cover the file as before. `file` is
-/// the size of the file and its content type; `None` if search may not see it.
+/// Cuts a file again from byte `off` on, about `step` bytes: the part ends with a segment. Stored passages
+/// are replaced by those that should exist, and after the change the passages cover the file as before.
+/// `file` is the size of the file and its content type; `None` if search may not see it.
 ///
 /// # Errors
 /// Errors of `text`.
