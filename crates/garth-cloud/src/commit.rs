@@ -63,9 +63,9 @@ enum Failure {
     Unanswered(Box<Attempt>, Error),
 }
 
-/// Commits batches of an account with the reach of the account, in their order, without rules of a registry. A
-/// batch that cannot be committed gets its own error and writes nothing; those after it are committed without
-/// it.
+/// Commits batches of an account with the reach of the account, in their order, without rules of a registry.
+/// A batch that cannot be committed gets its own error and writes nothing; those after it are committed
+/// without it.
 ///
 /// A connection whose commit was dropped before its end has an open transaction, and must be closed.
 ///
@@ -108,22 +108,23 @@ impl Committer {
         Self::new(account, registry.clone(), open, Arc::default())
     }
 
-    /// Returns the commits of an account. `open` are the nodes that this process holds open, `judgements` those
-    /// of the files of gates.
+    /// Returns the commits of an account. `open` are the nodes that this process holds open, `judgements`
+    /// those of the files of gates.
     pub fn new(account: i64, registry: Registry, open: Arc<OpenNodes>, judgements: Arc<Judgements>) -> Self {
         Self { account, control: ControlCache::new(registry), open, judgements }
     }
 
-    /// Commits batches in their order. A batch that cannot be committed gets its own error and writes nothing;
-    /// those after it are committed without it. Mostly all of them are one transaction. Batches whose planning
-    /// would hold the lock for too long are committed in the next one.
+    /// Commits batches in their order. A batch that cannot be committed gets its own error and writes
+    /// nothing; those after it are committed without it. Mostly all of them are one transaction. Batches
+    /// whose planning would hold the lock for too long are committed in the next one.
     ///
     /// If a connection is lost, the database is asked over another one whether the transaction was committed.
     /// If it was not, it is tried again.
     ///
     /// # Errors
     /// Errors of the database: then nothing is committed. If a part was committed before, the others have the
-    /// error. `Unavailable` if the database cannot be asked: then batches may be committed, and their ids tell.
+    /// error. `Unavailable` if the database cannot be asked: then batches may be committed, and their ids
+    /// tell.
     pub async fn commit(&self, pool: &Arc<Pool>, requests: &[Request<'_>]) -> Result<Vec<Result<Commit>>> {
         let (mut results, mut conn, mut lost) =
             (Vec::with_capacity(requests.len()), pool.connection().await?, 0);

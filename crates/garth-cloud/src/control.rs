@@ -1,5 +1,6 @@
 //! Control data of an account that commits obey: the rules in force, and the limit on its stored bytes. Its
-//! version is in the head row, so that each process notices at its next commit when another one has changed it.
+//! version is in the head row, so that each process notices at its next commit when another one has changed
+//! it.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -2,8 +2,8 @@
 //! [`AccountStore`](garth_engine::AccountStore).
 //!
 //! [`PgStore`] is the handle. What a call answers is decided by the reads that all engines on relational
-//! databases share (`garth_engine::engine::relational::reads`), on rows that were fetched. A read first runs on
-//! no rows, to note those that it asks for; it runs again on those that a round trip has fetched, until it
+//! databases share (`garth_engine::engine::relational::reads`), on rows that were fetched. A read first runs
+//! on no rows, to note those that it asks for; it runs again on those that a round trip has fetched, until it
 //! lacks none. The rows are of one snapshot of the database. Most calls take one trip or two.
 //!
 //! Nothing is kept between calls, except judgements of the files of gates, which hold for good.
@@ -15,7 +15,8 @@
 //! - `calls`, `open_file`, `account`, `view_base`: the interfaces;
 //! - `records`: commits that are found again by an id or key.
 //!
-//! Not built yet, and refused with `Unsupported`: search, `find`, uploads, `hold`, `blame` and maintenance. Views of the past and open files take no leases yet.
+//! Not built yet, and refused with `Unsupported`: search, `find`, uploads, `hold`, `blame` and maintenance.
+//! Views of the past and open files take no leases yet.
 
 mod account;
 mod calls;

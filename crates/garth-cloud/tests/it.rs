@@ -10,6 +10,7 @@ mod it {
     mod database;
     mod derived;
     mod find;
+    mod gated_commits;
     mod groups;
     mod lost_commits;
     mod operations;

@@ -34,9 +34,9 @@ const LOCK: &str =
     FROM garth.head WHERE account = $1 FOR UPDATE";
 /// Place of `next_passage` in the row of [`LOCK`], and of `stored` behind it.
 const NEXT_PASSAGE: usize = 8;
-/// Time of the database in nanoseconds, and a random id for the transaction. A statement of its own, behind the
-/// lock: in the statement that locks, the clock is read before the wait, and the time may be earlier than that
-/// of the commit before.
+/// Time of the database in nanoseconds, and a random id for the transaction. A statement of its own, behind
+/// the lock: in the statement that locks, the clock is read before the wait, and the time may be earlier than
+/// that of the commit before.
 const CLOCK: &str = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint * 1000,
     uuid_send(gen_random_uuid())";
 
@@ -132,8 +132,8 @@ impl<'c> PgRows<'c> {
         }
     }
 
-    /// Returns the batch of a handle with gates without the entries that they hide, and the versions that a view
-    /// shows of gated directories. They are judged on rows that are fetched in this transaction.
+    /// Returns the batch of a handle with gates without the entries that they hide, and the versions that a
+    /// view shows of gated directories. They are judged on rows that are fetched in this transaction.
     ///
     /// # Errors
     /// Errors of the database. Those of the batch are in the result: `TooLarge` after `trips` trips.
@@ -171,8 +171,8 @@ impl<'c> PgRows<'c> {
         }
     }
 
-    /// Refuses a batch that the account has no room for. `writes` are those of its group before it. As in other
-    /// engines, after planning: the repeat of an earlier commit gets its answer.
+    /// Refuses a batch that the account has no room for. `writes` are those of its group before it. As in
+    /// other engines, after planning: the repeat of an earlier commit gets its answer.
     ///
     /// # Errors
     /// `QuotaExceeded` if there is no room.
@@ -249,8 +249,8 @@ impl<'c> PgRows<'c> {
     /// Commits the transaction, with all changes that were not sent yet.
     ///
     /// # Errors
-    /// The first error of a statement: then nothing is committed. `Unavailable` if the connection is lost: then
-    /// the transaction may be committed.
+    /// The first error of a statement: then nothing is committed. `Unavailable` if the connection is lost:
+    /// then the transaction may be committed.
     pub(crate) async fn commit(self) -> Result<()> {
         let mut pipe = self.pipe;
         if self.state.is_none() {

@@ -18,9 +18,9 @@ const NO_NAMES: &str = "DELETE FROM garth.name WHERE account = $1 AND ctid = ANY
     CROSS JOIN LATERAL (SELECT ctid FROM garth.name
         WHERE account = $1 AND dir = k.dir AND name = k.name OFFSET 0) n))";
 
-/// Commit in which a node last left a name before it got it again, or else its first commit, as `b.born`. Only
-/// the last few names that the node left are searched: it may have had any number. `k` has the name that ends,
-/// and `known` is the answer if the statement itself has it.
+/// Commit in which a node last left a name before it got it again, or else its first commit, as `b.born`.
+/// Only the last few names that the node left are searched: it may have had any number. `k` has the name that
+/// ends, and `known` is the answer if the statement itself has it.
 macro_rules! born {
     ($known:literal) => {
         concat!(

@@ -1,5 +1,5 @@
-//! Records of a group: owners, snapshots, idempotency keys, used staged bodies, nodes without a name, usage of
-//! quotas, and how far files satisfy constraints.
+//! Records of a group: owners, snapshots, idempotency keys, used staged bodies, nodes without a name, usage
+//! of quotas, and how far files satisfy constraints.
 
 use std::collections::{BTreeMap, BTreeSet};
 

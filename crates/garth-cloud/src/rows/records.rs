@@ -263,7 +263,7 @@ pub(super) fn tallies(round: &mut Round<'_, '_>, keys: Vec<Vec<Dirs>>) {
     if keys.is_empty() {
         return;
     }
-    let ranges = Keyed::new(&keys, |ranges| dirs(ranges.iter().cloned()));
+    let ranges = Keyed::new(&keys, |ranges| dirs(ranges.clone()));
     let params = vec![ranges.places(), ranges.texts(|dirs| &dirs.0), ranges.texts(|dirs| &dirs.1)];
     round.query(TALLIES, params, |store, rows| {
         let mut found = by_place(rows)?;

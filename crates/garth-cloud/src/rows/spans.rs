@@ -1,5 +1,5 @@
-//! Ranges of names, as statements have them. A text of the database has no NUL, which ends of ranges have, such
-//! as that of one directory: `x\0` is behind `x` and before everything else.
+//! Ranges of names, as statements have them. A text of the database has no NUL, which ends of ranges have,
+//! such as that of one directory: `x\0` is behind `x` and before everything else.
 
 use garth_engine::engine::planner::{Key, Region};
 use garth_engine::model::Within;

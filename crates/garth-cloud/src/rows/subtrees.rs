@@ -12,9 +12,9 @@ use super::writes::Target;
 use crate::client::param;
 
 /// Takes the names of removed subtrees from their nodes, except from those that the batch changed in other
-/// ways, whose rows have the new counts. A node that keeps a name after the first operation that took some has
-/// changed; one that loses the last ends as it was. A directory loses its only name, and its newest times go
-/// on in the row that ends it. What belongs to the names of a node goes with the last one, derived rows by
+/// ways, whose rows have the new counts. A node that keeps a name after the first operation that took some
+/// has changed; one that loses the last ends as it was. A directory loses its only name, and its newest times
+/// go on in the row that ends it. What belongs to the names of a node goes with the last one, derived rows by
 /// statements of their own.
 const LOSE: &str = "WITH lost AS (
         SELECT n.ino, k.operation, count(*) AS names

@@ -114,8 +114,8 @@ pub struct BatchTexts {
 }
 
 impl BatchTexts {
-    /// Returns the texts of a planned batch. `head` is the head row after it. `can_move` is false if it moves a
-    /// directory to where paths get too long.
+    /// Returns the texts of a planned batch. `head` is the head row after it. `can_move` is false if it moves
+    /// a directory to where paths get too long.
     ///
     /// # Errors
     /// `Unsupported` for changes that are not written yet; `InvalidArgument` for an author or attributes that

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use garth_engine::engine::relational::reads::tree_rows::{MAX, TreeRows as _};
+use garth_engine::engine::relational::reads::tree_rows::{CommitSpan, MAX, TreeRows as _};
 use garth_engine::engine::relational::reads::tree_view::check_kind;
 use garth_engine::fs::{Capabilities, FileSystem, OpenFile, OpenNode, Upload, ViewBase};
 use garth_engine::model::{
@@ -33,19 +33,31 @@ impl PgStore {
         self.as_of.as_deref().map_or(MAX, |past| past.seq)
     }
 
-    /// Notes the rows that lead to the node at an address.
+    /// Notes the rows that lead to the node at an address, except those that the read asks for first.
     fn announce(&self, rows: &FetchedRows, at: &At) {
-        let within = &self.reach.within;
         match at {
-            // The read asks for the rows of a path first.
             At::Path(_) => {}
             At::Child(Ino::ROOT, name) => {
                 rows.names.at.want((String::new(), name.as_str().to_owned(), self.seq()));
             }
-            // Its path, if it is a directory.
-            At::Child(dir, _) if self.as_of.is_none() => drop(rows.names_after(dir.0, within, ("", ""), 1)),
-            At::Node(_) | At::Child(..) => {}
+            // A child is found by the path of its directory.
+            At::Child(dir, _) => self.announce_names(rows, *dir),
+            // An inode gives no access: the node must have a name in reach.
+            At::Node(ino) if !self.reach.within.is_everything() => self.announce_names(rows, *ino),
+            At::Node(_) => {}
         }
+    }
+
+    /// Notes the names of a node.
+    fn announce_names(&self, rows: &FetchedRows, ino: Ino) {
+        let within = &self.reach.within;
+        // Nothing was fetched, so the answers say nothing.
+        drop(match self.as_of.as_deref() {
+            Some(past) => rows.each_name(ino.0, CommitSpan::at(past.seq), within, &mut |_, _| Ok(true)),
+            None => rows
+                .names_after(ino.0, within, ("", ""), 1)
+                .and_then(|_| rows.each_name(ino.0, CommitSpan::NOW, within, &mut |_, _| Ok(true))),
+        });
     }
 
     /// Notes the content of a file, whose size is not known yet.

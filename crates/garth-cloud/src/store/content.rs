@@ -15,15 +15,18 @@ use super::round::Round;
 use super::statements::name_at;
 use crate::client::param;
 use crate::rows::columns::{column, extent, int, number, place};
-use crate::rows::parameters::{ints, texts};
+use crate::rows::parameters::ints;
 
 /// Extents of the newest state that are fetched at a time.
 pub(super) const EXTENTS: usize = 10_000;
+/// Time from which on content is gone whose removal has begun: for every view.
+const REMOVING: i64 = i64::MIN;
 /// Bytes of content that one round asks for.
 const MOST: u64 = 2 * MAX_READ as u64;
 
 /// Extents after commit `k.seq` that overlap `k.first..k.last` of file `e.ino`, as `x`. Live extents do not
-/// overlap each other, so the last one that begins at or before the range is the first that can reach into it.
+/// overlap each other, so the last one that begins at or before the range is the first that can reach into
+/// it.
 macro_rules! extents_at {
     () => {
         " CROSS JOIN LATERAL (
@@ -52,15 +55,18 @@ const CONTENT: &str = concat!(
     extents_at!(),
     chunks!()
 );
-/// Content of a file `e` whose size is not known yet, from byte `$3` up to byte `$4`, unless that is more than
-/// `$5` bytes. The inode and the size come with every row.
+/// Content of a file `e` whose size is not known yet, from byte `$3` up to byte `$4`, unless that is more
+/// than `$5` bytes. The inode, the size, and from when on the content is gone come with every row. `$6` is
+/// that time for content whose removal has begun.
 macro_rules! content_of {
     ($file:expr) => {
         concat!(
-            "SELECT e.ino, v.size, x.off, x.len, x.skip, c.sum, c.data ",
+            "SELECT e.ino, v.size, g.marked, x.off, x.len, x.skip, c.sum, c.data ",
             $file,
             " CROSS JOIN LATERAL (SELECT size FROM garth.node
                 WHERE account = $1 AND ino = e.ino AND seq <= k.seq AND kind = 0 ORDER BY seq DESC LIMIT 1) v
+            CROSS JOIN LATERAL (SELECT min(coalesce(marked, $6::bigint)) AS marked FROM garth.content_gone
+                WHERE account = $1 AND ino = e.ino AND till > k.seq AND since <= k.seq) g
             CROSS JOIN LATERAL (SELECT k.seq, $3::bigint AS first, least($4::bigint, v.size) AS last) l
             LEFT JOIN LATERAL (SELECT x.* FROM (SELECT l.seq, l.first, l.last) k",
             extents_at!(),
@@ -70,9 +76,9 @@ macro_rules! content_of {
     };
 }
 const CONTENT_BY_PATH: &str =
-    content_of!(concat!("FROM (SELECT $2::bigint AS seq, $6::text AS dir, $7::text AS name) k", name_at!()));
+    content_of!(concat!("FROM (SELECT $2::bigint AS seq, $7::text AS dir, $8::text AS name) k", name_at!()));
 const CONTENT_BY_NODE: &str =
-    content_of!("FROM (SELECT $2::bigint AS seq) k CROSS JOIN (SELECT $6::bigint AS ino) e");
+    content_of!("FROM (SELECT $2::bigint AS seq) k CROSS JOIN (SELECT $7::bigint AS ino) e");
 const EXTENTS_NOW: &str = "SELECT x.off, x.len, x.since, x.chunk, x.skip, x.older FROM garth.extent x
     WHERE x.account = $1 AND x.ino = $2 AND x.off < $4 AND x.off + x.len > $3
         AND x.off >= coalesce((SELECT max(o.off) FROM garth.extent o
@@ -211,7 +217,7 @@ fn send_parts(round: &mut Round<'_>, keys: Vec<Part>) {
         ints(keys.iter().map(|key| key.2)),
         ints(keys.iter().map(|key| key.3)),
     ];
-    round.query(CONTENT, params, |fetched, rows| {
+    round.query(CONTENT, params, move |fetched, rows| {
         let mut found: HashMap<usize, Assembled> = HashMap::new();
         for row in rows {
             let at = place(row, 0)?;
@@ -230,7 +236,7 @@ fn send_parts(round: &mut Round<'_>, keys: Vec<Part>) {
 fn send_unsized(round: &mut Round<'_>, key: UnsizedPart) {
     let (file, seq, from, to) = &key;
     let (seq, from, to) = (*seq, *from, *to);
-    let numbers = [int(seq), int(from), int(to), int(MAX_READ as u64)];
+    let numbers = [int(seq), int(from), int(to), int(MAX_READ as u64), REMOVING];
     let mut params: Vec<_> = numbers.into_iter().map(|value| param(value, Type::INT8)).collect();
     let sql = match file {
         FileKey::Path(dir, name) => {
@@ -246,6 +252,7 @@ fn send_unsized(round: &mut Round<'_>, key: UnsizedPart) {
         fetched.contents.unsized_parts.put(key, ());
         let Some(first) = rows.first() else { return Ok(()) };
         let (ino, size) = (number(first, 0)?, number(first, 1)?);
+        fetched.contents.gone.put((ino, seq), column(first, 2)?);
         let to = to.min(size);
         if from >= to || to - from > MAX_READ as u64 {
             return Ok(());
@@ -253,8 +260,8 @@ fn send_unsized(round: &mut Round<'_>, key: UnsizedPart) {
         let mut part = Assembled::new(from, to);
         for row in rows {
             // A file without an extent has one row, without one.
-            if column::<Option<i64>>(row, 2)?.is_some() {
-                part.add(row, 2)?;
+            if column::<Option<i64>>(row, 3)?.is_some() {
+                part.add(row, 3)?;
             }
         }
         fetched.contents.parts.put((ino, seq, from, to), part.done());
@@ -288,10 +295,9 @@ fn send_gone(round: &mut Round<'_>, keys: Vec<(u64, u64)>) {
     let params = vec![
         ints(keys.iter().map(|key| key.0)),
         ints(keys.iter().map(|key| key.1)),
-        // Content whose removal has begun is gone for every view.
-        param(i64::MIN, Type::INT8),
+        param(REMOVING, Type::INT8),
     ];
-    round.query(GONE, params, |fetched, rows| {
+    round.query(GONE, params, move |fetched, rows| {
         for row in rows {
             let Some(key) = keys.get(place(row, 0)?) else { continue };
             fetched.contents.gone.put(*key, column(row, 1)?);
@@ -309,9 +315,9 @@ mod tests {
         let data = b"0123456789";
         let sum = sum_of(data, false);
         let mut bytes = vec![0; 6];
-        fill(&mut bytes, 100, (98, 5, 2), Some((&sum, data))).unwrap();
+        fill(&mut bytes, 100, (98, 5, 2), Some((&sum[..], &data[..]))).unwrap();
         assert_eq!(bytes, b"456\0\0\0", "the first two bytes are before the range");
-        fill(&mut bytes, 100, (104, 10, 0), Some((&sum, data))).unwrap();
+        fill(&mut bytes, 100, (104, 10, 0), Some((&sum[..], &data[..]))).unwrap();
         assert_eq!(bytes, b"456\x0001");
     }
 
@@ -323,7 +329,7 @@ mod tests {
         for (extent, chunk) in [
             ((0, 4, 0), None),
             ((0, 4, 0), Some((&b"sum"[..], &data[..]))),
-            ((0, 4, 0), Some((&[][..], &data[..]))),
+            ((0, 4, 0), Some((&b""[..], &data[..]))),
             ((0, 4, 8), Some((&long[..], &data[..]))),
         ] {
             let error = fill(&mut bytes, 0, extent, chunk).unwrap_err();

@@ -73,8 +73,8 @@ impl FetchedRows {
         self.spans.renew();
     }
 
-    /// Adds the statements that fetch the rows that were asked for. Rows of nodes come with those of names, so
-    /// they are sent first.
+    /// Adds the statements that fetch the rows that were asked for. Rows of nodes come with those of names,
+    /// so they are sent first.
     pub(crate) fn send(&self, round: &mut Round<'_>) {
         self.log.head.want(());
         self.names.send(round);
@@ -393,7 +393,8 @@ impl TreeRows for &FetchedRows {
     }
 
     fn commit(&self, seq: u64) -> Result<Option<(CommitInfo, String)>> {
-        // Any commit takes the place of one that is not known yet, so that those of a page are fetched at once.
+        // Any commit takes the place of one that is not known yet, so that those of a page are fetched at
+        // once.
         let unknown = || CommitInfo::of_folded(Seq(seq), Timestamp(0), Author::default());
         Ok(self.get(&self.log.commits, seq).unwrap_or_else(|| Some((unknown(), String::new()))))
     }

@@ -169,7 +169,7 @@ impl Log {
     /// Adds the statements that fetch what is wanted.
     pub(super) fn send(&self, round: &mut Round<'_>) {
         if !self.head.take_wanted().is_empty() {
-            round.query(HEAD, Vec::new(), |fetched, rows| {
+            round.query(HEAD, Vec::new(), move |fetched, rows| {
                 let head = rows
                     .first()
                     .map(|row| Ok::<_, Error>(Head { row: head(row)?, reached: number(row, 8)? }));
@@ -239,7 +239,7 @@ fn send_commits(round: &mut Round<'_>, keys: Vec<u64>) {
     if keys.is_empty() {
         return;
     }
-    round.query(COMMITS, vec![ints(keys.iter().copied())], |fetched, rows| {
+    round.query(COMMITS, vec![ints(keys.iter().copied())], move |fetched, rows| {
         keys.into_iter().for_each(|seq| fetched.log.commits.put(seq, None));
         rows.iter().try_for_each(|row| put_commit(fetched, row, 0))
     });
@@ -274,7 +274,7 @@ fn send_folded_authors(round: &mut Round<'_>, keys: Vec<u64>) {
     if keys.is_empty() {
         return;
     }
-    round.query(FOLDED_AUTHORS, vec![ints(keys.iter().copied())], |fetched, rows| {
+    round.query(FOLDED_AUTHORS, vec![ints(keys.iter().copied())], move |fetched, rows| {
         for seq in &keys {
             let lost = Error::damaged(format!("the author of commit {seq} is missing"));
             fetched.log.folded_authors.put(*seq, Err(lost));

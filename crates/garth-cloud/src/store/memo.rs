@@ -10,14 +10,30 @@ use garth_engine::engine::planner::NodeRow;
 #[derive(Debug)]
 pub(super) struct Memo<K, V> {
     found: RefCell<HashMap<K, V>>,
-    /// Keys in the order in which they were asked for.
-    wanted: RefCell<Vec<K>>,
-    asked: RefCell<HashSet<K>>,
+    asked: RefCell<Asked<K>>,
+}
+
+/// Keys that were asked for.
+#[derive(Debug)]
+struct Asked<K> {
+    /// Keys to fetch, in the order in which they were asked for.
+    wanted: Vec<K>,
+    /// The same keys.
+    waiting: HashSet<K>,
+    /// All keys that were asked for, in that order.
+    all: Vec<K>,
+    known: HashSet<K>,
 }
 
 impl<K, V> Default for Memo<K, V> {
     fn default() -> Self {
-        Self { found: RefCell::default(), wanted: RefCell::default(), asked: RefCell::default() }
+        Self { found: RefCell::default(), asked: RefCell::default() }
+    }
+}
+
+impl<K> Default for Asked<K> {
+    fn default() -> Self {
+        Self { wanted: Vec::new(), waiting: HashSet::new(), all: Vec::new(), known: HashSet::new() }
     }
 }
 
@@ -34,9 +50,14 @@ impl<K: Clone + Eq + Hash, V: Clone> Memo<K, V> {
 
     /// Notes a key to fetch.
     pub(super) fn want(&self, key: K) {
-        if !self.found.borrow().contains_key(&key) && self.asked.borrow_mut().insert(key.clone()) {
-            self.wanted.borrow_mut().push(key);
+        let mut asked = self.asked.borrow_mut();
+        if self.found.borrow().contains_key(&key) || !asked.waiting.insert(key.clone()) {
+            return;
         }
+        if asked.known.insert(key.clone()) {
+            asked.all.push(key.clone());
+        }
+        asked.wanted.push(key);
     }
 
     /// Adds a value.
@@ -46,17 +67,16 @@ impl<K: Clone + Eq + Hash, V: Clone> Memo<K, V> {
 
     /// Returns the keys to fetch.
     pub(super) fn take_wanted(&self) -> Vec<K> {
-        self.asked.borrow_mut().clear();
-        self.wanted.take()
+        let mut asked = self.asked.borrow_mut();
+        asked.waiting.clear();
+        std::mem::take(&mut asked.wanted)
     }
 
-    /// Forgets all values, and notes their keys to be fetched again before the others.
+    /// Forgets all values, and notes the keys that were asked for to be fetched again.
     pub(super) fn renew(&self) {
-        let keys: Vec<K> = self.found.take().into_keys().chain(self.wanted.take()).collect();
-        self.asked.borrow_mut().clear();
-        for key in keys {
-            self.want(key);
-        }
+        self.found.borrow_mut().clear();
+        let asked = std::mem::take(&mut *self.asked.borrow_mut());
+        asked.all.into_iter().for_each(|key| self.want(key));
     }
 }
 
@@ -160,8 +180,12 @@ mod tests {
         memo.put(1, 10);
         memo.want(1);
         memo.want(2);
-        assert_eq!(memo.known(&1), Some(10));
+        memo.put(3, 30);
+        assert_eq!((memo.known(&1), memo.take_wanted()), (Some(10), vec![2]));
+        memo.want(2);
+        assert_eq!(memo.take_wanted(), [2], "it was not found");
         memo.renew();
-        assert_eq!((memo.known(&1), memo.take_wanted()), (None, vec![1, 2]));
+        assert_eq!(memo.take_wanted(), [1, 2], "nobody asked for the other");
+        assert_eq!((memo.known(&1), memo.known(&3)), (None, None));
     }
 }

@@ -29,8 +29,8 @@ const NAMES: &str = concat!(
     name_at!(),
     version_at!()
 );
-/// Live names of nodes in ranges of directories, of which each node has its own, in order. `last` is the end of
-/// the directories, exclusive, and `after` the place after which names begin.
+/// Live names of nodes in ranges of directories, of which each node has its own, in order. `last` is the end
+/// of the directories, exclusive, and `after` the place after which names begin.
 const NAMES_OF: &str = "SELECT k.n, e.dir, e.name
     FROM unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::text[], $6::text[], $7::text[], $8::text[])
         k(n, ino, seq, dir, own, last, after)
@@ -63,8 +63,8 @@ macro_rules! page_now {
         concat!(
             "SELECT e.dir, e.name, e.ino, e.kind FROM garth.name e WHERE e.account = $1 AND ",
             $where,
-            // Mostly nothing is due, because entries leave `expiry` once their removal is recorded: then no name
-            // is looked up there.
+            // Mostly nothing is due, because entries leave `expiry` once their removal is recorded: then no
+            // name is looked up there.
             " AND ((SELECT count(*) FROM (SELECT FROM garth.expiry WHERE account = $1 AND at <= $4 LIMIT 1) x) = 0
                 OR NOT EXISTS (SELECT FROM garth.expiry x
                     WHERE x.account = $1 AND x.ino = e.ino AND x.at <= $4 OFFSET 0))
@@ -72,17 +72,18 @@ macro_rules! page_now {
         )
     };
 }
-/// As [`page_now`], with nodes.
+/// As [`page_now`], with nodes. The limit is below the join with them: above it, all names of the range are
+/// read as long as the tables have no statistics.
 macro_rules! entries_now {
     ($where:literal) => {
         concat!(
             "SELECT e.dir, e.name, e.ino, e.kind, ",
             version_columns!(),
-            " FROM garth.name e",
+            " FROM (",
+            page_now!($where),
+            ") e",
             newest!(),
-            " WHERE e.account = $1 AND ",
-            $where,
-            " AND (v.expires_at IS NULL OR v.expires_at > $4) ORDER BY e.dir, e.name LIMIT $5"
+            " ORDER BY e.dir, e.name"
         )
     };
 }
@@ -232,7 +233,7 @@ fn send_names(round: &mut Round<'_>, keys: Vec<(String, String, u64)>) {
         texts(keys.iter().map(|key| key.1.clone())),
         ints(keys.iter().map(|key| key.2)),
     ];
-    round.query(NAMES, params, |fetched, rows| {
+    round.query(NAMES, params, move |fetched, rows| {
         let mut found = HashMap::new();
         for row in rows {
             let at = place(row, 0)?;
@@ -292,7 +293,7 @@ fn send_past_names_of(round: &mut Round<'_>, limit: usize, keys: Vec<PastNamesOf
         ints(keys.iter().map(|key| key.1.to)),
         param(int(limit as u64), Type::INT8),
     ];
-    round.query(PAST_NAMES_OF, params, |fetched, rows| {
+    round.query(PAST_NAMES_OF, params, move |fetched, rows| {
         let mut found: HashMap<usize, Vec<PastName>> = HashMap::new();
         for row in rows {
             let key = (column(row, 1)?, column(row, 2)?);

@@ -13,7 +13,7 @@ use super::memo::{Memo, Versions};
 use super::round::Round;
 use super::statements::{ATTRIBUTES, forks, version_at, version_columns};
 use crate::client::param;
-use crate::rows::columns::{column, newest_node, number, place};
+use crate::rows::columns::{column, newest_node, place};
 use crate::rows::parameters::ints;
 
 /// Versions of a node that are fetched at a time.
@@ -28,8 +28,8 @@ const VERSIONS: &str = concat!(
     CROSS JOIN LATERAL (SELECT k.ino) e",
     version_at!()
 );
-/// Versions of nodes from one on back in time, each with its commit. A version of a directory that differs only
-/// in its times has a row of its own in `dir_time`, or, once it has ended, in `dir_time_past`.
+/// Versions of nodes from one on back in time, each with its commit. A version of a directory that differs
+/// only in its times has a row of its own in `dir_time`, or, once it has ended, in `dir_time_past`.
 const RUNS: &str = concat!(
     "SELECT k.n, k.i, ",
     version_columns!(),
@@ -59,7 +59,8 @@ const RUNS: &str = concat!(
     LEFT JOIN LATERAL (SELECT key FROM garth.owner WHERE account = $1 AND id = l.owner OFFSET 0) o ON true
     ORDER BY k.n, k.i"
 );
-/// Commits of the versions after those of commits `k.since`. `k.seq` is the same commit, or 1 for the empty tree.
+/// Commits of the versions after those of commits `k.since`. `k.seq` is the same commit, or 1 for the empty
+/// tree.
 const NEXT: &str = concat!(
     "SELECT k.n, coalesce(
         (SELECT p.till FROM (SELECT 1) one",
@@ -137,7 +138,7 @@ fn send_versions(round: &mut Round<'_>, keys: Vec<(u64, u64)>) {
         return;
     }
     let params = vec![ints(keys.iter().map(|key| key.0)), ints(keys.iter().map(|key| key.1))];
-    round.query(VERSIONS, params, |fetched, rows| {
+    round.query(VERSIONS, params, move |fetched, rows| {
         for row in rows {
             let Some(key) = keys.get(place(row, 0)?) else { continue };
             put_version(fetched, row, 1, *key)?;
@@ -153,7 +154,7 @@ fn send_runs(round: &mut Round<'_>, keys: Vec<(u64, u64)>) {
     }
     let params =
         vec![ints(keys.iter().map(|key| key.0)), ints(keys.iter().map(|key| key.1)), param(RUN, Type::INT8)];
-    round.query(RUNS, params, |fetched, rows| {
+    round.query(RUNS, params, move |fetched, rows| {
         // Commit up to which the next version is known to be shown, and the number of versions so far.
         let mut until: HashMap<usize, (u64, i64)> = HashMap::new();
         for row in rows {
@@ -186,7 +187,7 @@ fn send_next(round: &mut Round<'_>, keys: Vec<(u64, u64)>) {
         ints(keys.iter().map(|key| key.1)),
         ints(keys.iter().map(|key| key.1.max(1))),
     ];
-    round.query(NEXT, params, |fetched, rows| {
+    round.query(NEXT, params, move |fetched, rows| {
         for row in rows {
             let Some(key) = keys.get(place(row, 0)?) else { continue };
             let next = column::<Option<i64>>(row, 1)?.map(i64::cast_unsigned);
@@ -200,7 +201,7 @@ fn send_last_unlinks(round: &mut Round<'_>, keys: Vec<u64>) {
     if keys.is_empty() {
         return;
     }
-    round.query(LAST_UNLINKS, vec![ints(keys.iter().copied())], |fetched, rows| {
+    round.query(LAST_UNLINKS, vec![ints(keys.iter().copied())], move |fetched, rows| {
         for row in rows {
             let Some(ino) = keys.get(place(row, 0)?) else { continue };
             let seq = column::<Option<i64>>(row, 1)?.map(i64::cast_unsigned);
@@ -217,7 +218,7 @@ fn send_attributes(round: &mut Round<'_>, keys: Vec<(u64, u64)>) {
     let params =
         vec![ints(keys.iter().map(|key| key.0)), ints(keys.iter().map(|key| key.1)), param(MOST, Type::INT8)];
     // Those beyond the limit stay unknown, and are asked for again if they are needed.
-    round.query(ATTRIBUTES_OF, params, |fetched, rows| {
+    round.query(ATTRIBUTES_OF, params, move |fetched, rows| {
         for row in rows {
             let Some(key) = keys.get(place(row, 0)?) else { continue };
             fetched.nodes.attributes.put(*key, column(row, 1)?);

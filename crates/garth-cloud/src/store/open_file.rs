@@ -39,11 +39,7 @@ impl Handle {
     }
 
     /// Looks for data or a hole after an offset, which must be in the file.
-    async fn behind(
-        &self,
-        offset: u64,
-        look: impl Fn(&View<'_>, &NodeRow, u64) -> Result<u64> + Send,
-    ) -> Result<u64> {
+    async fn behind(&self, offset: u64, look: fn(&View<'_>, &NodeRow, u64) -> Result<u64>) -> Result<u64> {
         let read = |view: &View<'_>| {
             let node = view.row(self.ino)?.ok_or_else(Error::no_node)?;
             view.check_content(node.ino).map_err(|error| self.about(view, &node, error))?;

@@ -24,8 +24,8 @@ const WHOLE: usize = 2;
 pub(super) type View<'a> = TreeView<'a, &'a FetchedRows>;
 
 impl PgStore {
-    /// Runs a read on rows of one state until it lacks none. `announce` notes rows that are known to be needed,
-    /// so that they are fetched in the first trip.
+    /// Runs a read on rows of one state until it lacks none. `announce` notes rows that are known to be
+    /// needed, so that they are fetched in the first trip.
     pub(super) async fn reading<T>(
         &self,
         announce: impl FnOnce(&FetchedRows) + Send,
@@ -87,8 +87,8 @@ impl PgStore {
         rows.is_complete().then_some(answer)
     }
 
-    /// Fails for a view of the past whose state has been removed, because a process that was stopped for a long
-    /// time has lost its leases.
+    /// Fails for a view of the past whose state has been removed, because a process that was stopped for a
+    /// long time has lost its leases.
     fn check_past(&self, rows: &FetchedRows) -> Result<()> {
         let (Some(past), Some(head)) = (self.as_of.as_deref(), rows.head_row()?) else { return Ok(()) };
         if past.seq < head.row.oldest && past.seq < head.reached {
@@ -141,11 +141,16 @@ impl Transaction<'_> {
 
 /// Returns the statements that begin a transaction, whose statements see one state. Settings are those of the
 /// transaction, not of the session: behind a pooler the next client would have them.
+///
+/// Every statement reads ranges of indexes in their order. As long as a table has no statistics, the database
+/// would rather collect and sort all rows of a range than stop at the limit, so it is not offered that.
 fn begin(account: i64) -> String {
     let limit = READ_TIME.as_millis();
     format!(
         "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SELECT set_config('garth.account', '{account}', true), \
          set_config('statement_timeout', '{limit}', true), \
-         set_config('idle_in_transaction_session_timeout', '30000', true)"
+         set_config('idle_in_transaction_session_timeout', '30000', true), \
+         set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true), \
+         set_config('jit', 'off', true)"
     )
 }

@@ -68,8 +68,8 @@ impl PgStore {
         Ok(Some((KeyRecord::new(hash, commit), column(&row, 4)?)))
     }
 
-    /// Returns the first row of a statement whose first parameter is the account. With `waits`, commits of the
-    /// account that hold its lock end before.
+    /// Returns the first row of a statement whose first parameter is the account. With `waits`, commits of
+    /// the account that hold its lock end before.
     async fn record(&self, sql: &'static str, params: Vec<Param>, waits: bool) -> Result<Option<Row>> {
         let account = self.inner.account;
         let conn = self.inner.pool.connection().await?;

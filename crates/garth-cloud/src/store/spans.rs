@@ -135,7 +135,7 @@ fn send_last_ends(round: &mut Round<'_>, keys: Vec<(u64, u64)>) {
         return;
     }
     let params = vec![ints(keys.iter().map(|key| key.0)), ints(keys.iter().map(|key| key.1))];
-    round.query(LAST_ENDS, params, |fetched, rows| {
+    round.query(LAST_ENDS, params, move |fetched, rows| {
         for row in rows {
             let Some(key) = keys.get(place(row, 0)?) else { continue };
             let till = column::<Option<i64>>(row, 1)?.map(i64::cast_unsigned);

@@ -12,8 +12,8 @@ macro_rules! forks {
 }
 pub(super) use forks;
 
-/// Name `k.dir, k.name` after commit `k.seq`, as `e`. Of the spans that have ended, only the first to end after
-/// the commit is read: a name stands for one node at a time.
+/// Name `k.dir, k.name` after commit `k.seq`, as `e`. Of the spans that have ended, only the first to end
+/// after the commit is read: a name stands for one node at a time.
 macro_rules! name_at {
     () => {
         " CROSS JOIN LATERAL (

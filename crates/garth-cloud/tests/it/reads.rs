@@ -67,7 +67,9 @@ fn untimed(mut entry: Entry) -> Entry {
 fn shown<T: Debug>(answer: Result<T>) -> String {
     match answer {
         Ok(answer) => format!("{answer:?}"),
-        Err(error) => format!("{} about {:?}", error.kind().as_str(), error.path().map(ToString::to_string)),
+        Err(error) => {
+            format!("{} about {:?}", error.kind().as_str(), error.path().map(|path| path.as_str().to_owned()))
+        }
     }
 }
 
@@ -159,7 +161,7 @@ async fn compare(fs: &Fs, model: &Fs, inos: u64, what: &str) {
 #[tokio::test(flavor = "multi_thread")]
 async fn answers_are_those_of_the_specification() {
     let database = Database::new().await;
-    for seed in 1..4 {
+    for seed in 1..3 {
         let account = database.account(&format!("account {seed}")).await;
         let fs: Fs = database.store(account, &database.cluster.socket_url()).await;
         let (env, clock) = Env::manual(Timestamp(1_000_000_000));
@@ -212,7 +214,7 @@ async fn large_content_is_read_in_parts() {
         let range = ByteRange { offset, length };
         let (entry, bytes) = fs.fetch(&At::Path(at("/a")), range).await.unwrap();
         assert_eq!(entry.size, 800_000);
-        let (from, to) = (offset as usize, (offset + length).min(800_000) as usize);
+        let [from, to] = [offset, (offset + length).min(800_000)].map(|at| usize::try_from(at).unwrap());
         assert_eq!(bytes, due.as_bytes()[from..to], "{range:?}");
     }
     let many = vec![(At::Path(at("/a")), ByteRange::ALL); 3];
@@ -293,18 +295,13 @@ async fn calls_take_few_trips() {
     }
     let (path, dir, missing) = (At::Path(at("/d/f1")), At::Path(at("/d")), At::Path(at("/x/y/z")));
     let node = At::Node(file.ino());
-    let entries = {
-        let mut page = Page::default();
-        page.entries = true;
-        page
-    };
     trips!(1, fs.head());
     trips!(1, fs.stat(&path));
     trips!(2, fs.stat(&missing));
     trips!(1, fs.stat(&node));
     trips!(2, fs.stat(&At::Child(Ino(2), Name::parse("f1").unwrap())));
     trips!(1, fs.list(&dir, &Page::default()));
-    trips!(1, fs.list(&dir, &entries));
+    trips!(1, fs.list(&dir, &Page::default().with_entries()));
     trips!(1, fs.walk(&dir, &WalkPage::default()));
     trips!(1, fs.fetch(&path, ByteRange::ALL));
     trips!(1, fs.fetch(&node, ByteRange::ALL));
@@ -318,5 +315,5 @@ async fn calls_take_few_trips() {
     trips!(1, fs.committed(garth_engine::model::CommitId(7)));
     trips!(1, past.stat(&path));
     trips!(1, past.list(&dir, &Page::default()));
-    trips!(2, past.fetch(&path, ByteRange::ALL));
+    trips!(1, past.fetch(&path, ByteRange::ALL));
 }

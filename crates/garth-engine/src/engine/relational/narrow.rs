@@ -66,8 +66,8 @@ pub fn narrowed<R: TreeRows>(
     Ok(batch)
 }
 
-/// Returns the versions that a view shows of gated directories: inodes with commits. Asked for before the rows of
-/// a batch are written: a directory that it creates has no other version yet.
+/// Returns the versions that a view shows of gated directories: inodes with commits. Asked for before the
+/// rows of a batch are written: a directory that it creates has no other version yet.
 ///
 /// # Errors
 /// Errors of the database.

@@ -54,8 +54,8 @@ fn ended(delta: &Delta) -> u64 {
     (names.count() + extents + snapshots.count()) as u64
 }
 
-/// Returns about the bytes that the rows of a batch add. Content that is stored already adds none. `moved` are
-/// the number of names in moved and removed subtrees, and the bytes of their paths.
+/// Returns about the bytes that the rows of a batch add. Content that is stored already adds none. `moved`
+/// are the number of names in moved and removed subtrees, and the bytes of their paths.
 pub fn growth(delta: &Delta, batch: &Batch, moved: (u64, u64)) -> u64 {
     let content: usize = delta.chunks.values().map(|chunk| chunk.data.len()).sum();
     let attributes: usize = delta.attributes.values().map(Attributes::weight).sum();

@@ -300,8 +300,8 @@ impl<R: TreeRows> TreeView<'_, R> {
         }
     }
 
-    /// Returns the path of a directory as [`Self::directory`] does. If that is not known yet, returns the path of
-    /// the address, so that the names there are fetched together with it.
+    /// Returns the path of a directory as [`Self::directory`] does. If that is not known yet, returns the
+    /// path of the address, so that the names there are fetched together with it.
     fn directory_to_read(&self, at: &At) -> Read<R, Option<TreePath>> {
         match (self.directory(at), at) {
             (Err(_), At::Path(path)) if !self.rows.is_complete() => Ok(Some(path.clone())),
@@ -491,7 +491,8 @@ impl<R: TreeRows> TreeView<'_, R> {
     /// Fails for nodes without content, with their path.
     ///
     /// # Errors
-    /// `IsADirectory`; `NotPermitted` for other kinds; `Gone` for a file without a name whose content was removed.
+    /// `IsADirectory`; `NotPermitted` for other kinds; `Gone` for a file without a name whose content was
+    /// removed.
     pub fn check_file(&self, node: &NodeRow, at: &At) -> Read<R, ()> {
         let has_content =
             check_kind(node.kind).map_err(R::Error::from).and_then(|()| self.check_unnamed(node));
@@ -564,8 +565,8 @@ impl<R: TreeRows> TreeView<'_, R> {
     /// Reads bytes of a file of this size.
     ///
     /// # Errors
-    /// `TooLarge` for more than `MAX_READ` bytes; `Gone` for content that is no longer stored; `Corrupt` for damaged
-    /// content; errors of the database.
+    /// `TooLarge` for more than `MAX_READ` bytes; `Gone` for content that is no longer stored; `Corrupt` for
+    /// damaged content; errors of the database.
     pub fn read(&self, ino: u64, size: u64, range: ByteRange) -> Read<R, Bytes> {
         self.check_content(ino)?;
         match self.bytes_to_read(size, range)? {
