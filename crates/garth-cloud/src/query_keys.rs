@@ -170,7 +170,9 @@ impl<'a> Find<'a> {
     ) -> Result<bool> {
         for key in keys.iter_mut().filter(|key| key.has_more_names()) {
             let after = page.after(key);
-            key.set_names(snapshot.names_after(key.ino(), &after, &self.within, self.query.limit).await?);
+            let limit = self.query.limit;
+            let names = snapshot.names_after(key.ino(), &after, &self.within, limit).await?;
+            key.set_names(names);
         }
         let gates = &self.scope.reach.gates;
         if !gates.is_empty() {
