@@ -15,6 +15,7 @@ use tokio_postgres::types::Type;
 
 use crate::client::{Connection, Pipe, Pool, param};
 use crate::control::ControlCache;
+use crate::rows::derived::{derive, derive_moved};
 use crate::rows::{BatchTexts, PgRows, Writes};
 
 /// Most round trips while the account is locked, `COMMIT` included.
@@ -45,9 +46,6 @@ pub struct Committer {
     pub(crate) judgements: Arc<Judgements>,
 }
 
-/// Function that may add passages to the row changes of a group.
-type Index<'a> = &'a (dyn Fn(&mut Writes) + Sync);
-
 /// A transaction whose answer is lost.
 struct Attempt {
     /// Its last commit, with its random id.
@@ -67,36 +65,33 @@ enum Failure {
 
 /// Commits batches of an account with the reach of the account, in their order, without rules of a registry.
 /// A batch that cannot be committed gets its own error and writes nothing; those after it are committed
-/// without it. Text is indexed later: the files are marked.
+/// without it.
 ///
 /// A connection whose commit was dropped before its end has an open transaction, and must be closed.
 ///
 /// # Errors
 /// As [`Committer::commit`]. `Unavailable` if the connection is lost: then batches may be committed.
 pub async fn commit(conn: &Connection, account: i64, batches: &[Batch]) -> Result<Vec<Result<Commit>>> {
-    commit_indexed(conn, account, batches, &|_| {}).await
+    commit_keyed(conn, account, &Registry::empty(), batches).await
 }
 
-/// Commits batches as [`commit`] does. Calls `index` with the row changes before they are written, to which
-/// it may add passages: for measurements, until passages are derived in the commit.
+/// Commits batches as [`commit`] does, with the rules of a registry and the keys of its projections.
 ///
 /// # Errors
 /// As [`commit`].
 #[doc(hidden)]
-pub async fn commit_indexed(
+pub async fn commit_keyed(
     conn: &Connection,
     account: i64,
+    registry: &Registry,
     batches: &[Batch],
-    index: &(dyn Fn(&mut Writes) + Sync),
 ) -> Result<Vec<Result<Commit>>> {
-    // Nothing is held open through it, so it takes no leases.
-    let open = Arc::new(OpenNodes::new([0; 16]));
-    let committer = Committer::new(account, Registry::empty(), open, Arc::default());
+    let committer = Committer::of(account, registry);
     let reach = Reach::everything();
     let requests: Vec<Request<'_>> = batches.iter().map(|batch| Request { batch, reach: &reach }).collect();
     let mut results = Vec::with_capacity(batches.len());
     while let Some(left) = requests.get(results.len()..).filter(|left| !left.is_empty()) {
-        match committer.transaction(conn, left, index).await {
+        match committer.transaction(conn, left).await {
             Ok(done) => results.extend(done),
             Err(Failure::RolledBack(error) | Failure::Unanswered(_, error)) => {
                 return ended(results, batches.len(), error);
@@ -107,6 +102,12 @@ pub async fn commit_indexed(
 }
 
 impl Committer {
+    /// Returns the commits of an account of which this process holds nothing open, so they take no leases.
+    pub(crate) fn of(account: i64, registry: &Registry) -> Self {
+        let open = Arc::new(OpenNodes::new([0; 16]));
+        Self::new(account, registry.clone(), open, Arc::default())
+    }
+
     /// Returns the commits of an account. `open` are the nodes that this process holds open, `judgements`
     /// those of the files of gates.
     pub fn new(account: i64, registry: Registry, open: Arc<OpenNodes>, judgements: Arc<Judgements>) -> Self {
@@ -128,7 +129,7 @@ impl Committer {
         let (mut results, mut conn, mut lost) =
             (Vec::with_capacity(requests.len()), pool.connection().await?, 0);
         while let Some(left) = requests.get(results.len()..).filter(|left| !left.is_empty()) {
-            let (attempt, error) = match self.transaction(&conn, left, &|_| {}).await {
+            let (attempt, error) = match self.transaction(&conn, left).await {
                 Ok(done) => {
                     results.extend(done);
                     continue;
@@ -167,10 +168,9 @@ impl Committer {
         &self,
         conn: &Connection,
         requests: &[Request<'_>],
-        index: Index<'_>,
     ) -> Result<Vec<Result<Commit>>, Failure> {
         let mut rows = PgRows::new(conn, self);
-        let results = match write(&mut rows, requests, index).await {
+        let results = match write(&mut rows, requests).await {
             Ok(results) => results,
             Err(error) => return Err(rolled_back(conn, error).await),
         };
@@ -233,11 +233,7 @@ async fn rolled_back(conn: &Connection, error: Error) -> Failure {
 
 /// Plans the first batches, at least one, and writes their rows, except that the last ones are sent with the
 /// commit.
-async fn write<'c>(
-    rows: &mut PgRows<'c>,
-    requests: &'c [Request<'c>],
-    index: Index<'_>,
-) -> Result<Vec<Result<Commit>>> {
+async fn write<'c>(rows: &mut PgRows<'c>, requests: &'c [Request<'c>]) -> Result<Vec<Result<Commit>>> {
     let mut results = Vec::with_capacity(requests.len());
     while let Some(left) = requests.get(results.len()..).filter(|left| !left.is_empty()) {
         let is_first = results.is_empty();
@@ -247,7 +243,7 @@ async fn write<'c>(
         let Some((first, _)) = left.split_first() else { break };
         if !first.reach.gates.is_empty() {
             rows.announce(std::slice::from_ref(first));
-            results.push(write_gated(rows, first, index).await?);
+            results.push(write_gated(rows, first).await?);
             rows.forget();
             continue;
         }
@@ -263,18 +259,14 @@ async fn write<'c>(
         if is_cut_short && !is_first {
             break;
         }
-        results.extend(write_run(rows, &batches, (planned, &[]), index).await?);
+        results.extend(write_run(rows, &batches, (planned, &[])).await?);
         rows.forget();
     }
     Ok(results)
 }
 
 /// Plans a batch of a handle with gates, and writes its rows. The entries that it addresses are judged first.
-async fn write_gated(
-    rows: &mut PgRows<'_>,
-    request: &Request<'_>,
-    index: Index<'_>,
-) -> Result<Result<Commit>> {
+async fn write_gated(rows: &mut PgRows<'_>, request: &Request<'_>) -> Result<Result<Commit>> {
     let (batch, shown) = match rows.narrowed(request, MAX_ROUNDS).await? {
         Ok(narrowed) => narrowed,
         Err(error) => return Ok(Err(error)),
@@ -282,7 +274,7 @@ async fn write_gated(
     // At least one, which fails the batch if no trip is left.
     let rounds = MAX_ROUNDS.saturating_sub(rows.trips()).max(1);
     let planned = plan_group(rows, &[&batch], rounds).await?;
-    let result = write_run(rows, &[&batch], (planned, &shown), index).await?.pop();
+    let result = write_run(rows, &[&batch], (planned, &shown)).await?.pop();
     let missing = || Err(Error::new(ErrorKind::Io, "the batch was not planned"));
     Ok(result.unwrap_or_else(missing))
 }
@@ -293,41 +285,39 @@ async fn write_gated(
 async fn write_run(
     rows: &mut PgRows<'_>,
     batches: &[&Batch],
-    (planned, shown): (Vec<Result<Planned>>, &[VersionId]),
-    index: Index<'_>,
+    (mut planned, shown): (Vec<Result<Planned>>, &[VersionId]),
 ) -> Result<Vec<Result<Commit>>> {
     let mut results = Vec::with_capacity(planned.len());
-    let (mut writes, mut last): (Writes, Option<HeadRow>) = Default::default();
-    for (batch, planned) in batches.iter().zip(planned) {
-        let (delta, head, mut commit) = match planned {
-            Ok(Planned::Apply { delta, head, commit }) => (delta, head, commit),
+    let begin = rows.head().unwrap_or_default();
+    // The row changes, and those of the batches before one that moves subtrees.
+    let (mut writes, mut earlier) = (Writes::default(), None);
+    let mut heads = vec![begin];
+    for (batch, planned) in batches.iter().zip(&mut planned) {
+        let (delta, head, commit) = match planned {
+            Ok(Planned::Apply { delta, head, commit }) => (delta, *head, commit),
             Ok(Planned::Replay(commit)) => {
-                results.push(Ok(commit));
+                results.push(Ok(commit.clone()));
                 continue;
             }
             Err(error) => {
-                results.push(Err(error));
+                results.push(Err(error.clone()));
                 continue;
             }
         };
         // True once the transaction is committed. Otherwise no result is returned.
         commit.durable = true;
-        mask(shown, &mut commit);
+        mask(shown, commit);
         let moves = delta.moves_subtrees();
-        let can_move = !moves || rows.can_move(&delta).await?;
-        let texts = BatchTexts::new(&delta, &head, (batch, &commit), can_move);
-        match rows.check_room(&delta, batch, &writes).and(texts) {
+        let can_move = !moves || rows.can_move(delta).await?;
+        let texts = BatchTexts::new(delta, &head, (batch, commit), can_move);
+        match rows.check_room(delta, batch, &writes).and(texts) {
             Ok(texts) => {
                 if moves {
-                    // Its ranges apply to the rows that the batches before it have left.
-                    if let Some(before) = last {
-                        rows.write(std::mem::take(&mut writes), before);
-                    }
-                    rows.write_subtrees(&delta, &head);
+                    earlier = Some(std::mem::take(&mut writes));
                 }
-                writes.add(&delta, head.seq, batch, texts);
-                last = Some(head);
-                results.push(Ok(commit));
+                writes.add(delta, head.seq, batch, texts);
+                heads.push(head);
+                results.push(Ok(commit.clone()));
             }
             Err(error) => {
                 results.push(Err(error));
@@ -335,9 +325,44 @@ async fn write_run(
             }
         }
     }
-    if let Some(head) = last {
-        index(&mut writes);
-        rows.write(writes, head);
+    planned.truncate(results.len());
+    if results.last().is_some_and(Result::is_err) {
+        // It was planned, and is not written.
+        planned.pop();
     }
+    write_planned(rows, &planned, (writes, earlier), &heads).await?;
     Ok(results)
+}
+
+/// Writes the rows of batches that were planned together, with the derived rows that follow from them.
+/// `earlier` are those of the batches before the last one, if that moves subtrees, and `heads` the head rows
+/// before the first batch and after each one that changes something.
+async fn write_planned(
+    rows: &mut PgRows<'_>,
+    planned: &[Result<Planned>],
+    (mut writes, earlier): (Writes, Option<Writes>),
+    heads: &[HeadRow],
+) -> Result<()> {
+    let [begin, .., head] = *heads else { return Ok(()) };
+    // First: the rows that it fetches are those before the group.
+    let derived = derive(rows, begin, planned).await?;
+    let moving = planned.iter().rev().find_map(|planned| match planned {
+        Ok(Planned::Apply { delta, .. }) => Some(&**delta).filter(|_| earlier.is_some()),
+        _ => None,
+    });
+    let before = heads.iter().rev().nth(1).copied().unwrap_or(begin);
+    if let (Some(delta), Some(earlier)) = (moving, earlier) {
+        // Its ranges apply to the rows that the batches before it have left.
+        if before.seq > begin.seq {
+            rows.write(earlier, before);
+        }
+        rows.write_subtrees(delta, &head);
+    }
+    writes.derive(derived);
+    rows.write(writes, head);
+    if let Some(delta) = moving {
+        rows.forget();
+        derive_moved(rows, before, (delta, head)).await?;
+    }
+    Ok(())
 }

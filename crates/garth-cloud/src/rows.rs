@@ -2,9 +2,11 @@
 //!
 //! - `fetch`: the transaction, and its rounds; `wanted` sorts the keys of a round by kind;
 //! - `present`, `past`, `records`: statements of a round, with what their answers put into the store;
+//! - `derived`: keys and passages, which follow from the other rows;
 //! - `writes`, with `name_writes`, `record_writes` and `subtrees`: row changes of a group;
 //! - `spans`: parts of the tree as parameters.
 
+pub(crate) mod derived;
 mod fetch;
 mod name_writes;
 mod past;
@@ -17,7 +19,8 @@ mod subtrees;
 mod wanted;
 mod writes;
 
+pub use derived::DerivedWrites;
 pub use fetch::PgRows;
-pub use writes::{BatchTexts, NewPassage, Writes};
+pub use writes::{BatchTexts, Writes};
 
 pub(crate) use crate::values::{columns, labels, parameters};

@@ -8,6 +8,8 @@ mod it {
     mod both;
     mod commits;
     mod database;
+    mod derived;
+    mod find;
     mod gated_commits;
     mod groups;
     mod home;

@@ -13,10 +13,8 @@ use std::error::Error;
 use std::time::Duration;
 
 use garth_cloud::client::{Connection, Pipe};
-use garth_cloud::commit::commit_indexed;
-use garth_cloud::rows::Writes;
-use garth_cloud::schema;
-use garth_engine::model::{Batch, Op};
+use garth_cloud::{commit, schema};
+use garth_engine::model::{Batch, Op, SetAttrs};
 use garth_engine::{Env, TreePath};
 use garth_testkit::postgres::Cluster;
 use garth_testkit::proxy::Proxy;
@@ -44,6 +42,8 @@ struct Run {
     account: i64,
     texts: Texts,
     next: usize,
+    /// True if search may see the files that are written.
+    indexed: bool,
 }
 
 impl Run {
@@ -52,31 +52,29 @@ impl Run {
         let number = self.next;
         let path = |text: String| TreePath::parse(&text);
         let body = self.texts.next(size);
+        let attrs = SetAttrs::new().searchable(self.indexed);
         Ok(Batch::new([match work {
             Work::New => {
-                Op::write(path(format!("/new/{}/file-{number}", self.account))?, body).with_parents()
+                let at = path(format!("/new/{}/file-{number}", self.account))?;
+                Op::write(at, body).with_parents().with_attrs(attrs)
             }
-            Work::Over => Op::write(path(format!("/dirs/d{}/file", number % 256))?, body).with_parents(),
+            Work::Over => {
+                let at = path(format!("/dirs/d{}/file", number % 256))?;
+                Op::write(at, body).with_parents().with_attrs(attrs)
+            }
             Work::Append => Op::append(path(format!("/logs/log-{}", number % 256))?, body).with_parents(),
             Work::Log => Op::append(path("/one/log".to_owned())?, body).with_parents(),
         }]))
     }
 
-    async fn group(
-        &mut self,
-        conn: &Connection,
-        (work, size, count): (Work, usize, usize),
-        index: &(dyn Fn(&mut Writes) + Sync),
-    ) -> Outcome<()> {
+    async fn group(&mut self, conn: &Connection, (work, size, count): (Work, usize, usize)) -> Outcome<()> {
         let batches = (0..count).map(|_| self.batch(work, size)).collect::<Outcome<Vec<_>>>()?;
-        for result in commit_indexed(conn, self.account, &batches, index).await? {
+        for result in commit::commit(conn, self.account, &batches).await? {
             result?;
         }
         Ok(())
     }
 }
-
-fn no_index(_: &mut Writes) {}
 
 async fn number(conn: &Connection, sql: &'static str) -> Outcome<i64> {
     let mut pipe = Pipe::new(conn);
@@ -106,13 +104,13 @@ async fn groups(
             let kind = (work, 200, count);
             // Once before, so that directories and files exist.
             for _ in 0..(256 / count).min(8) {
-                run.group(conn, kind, &no_index).await?;
+                run.group(conn, kind).await?;
             }
             let trips = || (conn.trips(), proxy.map_or(0, Proxy::trips), conn.statements());
             let (before, begin) = (trips(), env.instant());
             let mut groups = 0;
             while begin.elapsed() < time {
-                run.group(conn, kind, &no_index).await?;
+                run.group(conn, kind).await?;
                 groups += 1;
             }
             let (after, elapsed) = (trips(), begin.elapsed().as_secs_f64());
@@ -138,15 +136,14 @@ async fn wal(run: &mut Run, conn: &Connection, admin: &Connection) -> Outcome<()
     for work in [Work::New, Work::Over] {
         for count in [1, 32] {
             for indexed in [false, true] {
+                run.indexed = indexed;
                 execute(admin, "CHECKPOINT").await?;
                 let (mut at, images, mut quarters) =
                     (number(admin, LSN).await?, number(admin, IMAGES).await?, Vec::new());
                 let groups = 4096 / count / 4;
                 for _ in 0..4 {
                     for _ in 0..groups {
-                        let index: &(dyn Fn(&mut Writes) + Sync) =
-                            if indexed { &texts::index } else { &no_index };
-                        run.group(conn, (work, 2048, count), index).await?;
+                        run.group(conn, (work, 2048, count)).await?;
                     }
                     let now = number(admin, LSN).await?;
                     quarters.push((now - at) / (groups * count) as i64);
@@ -202,11 +199,11 @@ async fn measure() -> Outcome<()> {
     let account = schema::create_account(&conn, "measured", 1).await?;
     // Neighbours, so that the account leads each index to a part of it.
     schema::create_account(&conn, "other", 1).await?;
-    let mut run = Run { account, texts: Texts::read()?, next: 0 };
+    let mut run = Run { account, texts: Texts::read()?, next: 0, indexed: true };
     // Statistics, so that the planner of the database does not take the tables for empty.
     for work in [Work::New, Work::Over, Work::Append, Work::Log] {
         for _ in 0..16 {
-            run.group(&conn, (work, 200, 64), &no_index).await?;
+            run.group(&conn, (work, 200, 64)).await?;
         }
     }
     execute(&admin, "VACUUM ANALYZE").await?;

@@ -1,10 +1,6 @@
-//! Texts to write, and their passages.
+//! Texts to write.
 
 use std::path::Path;
-
-use garth_cloud::rows::{NewPassage, Writes};
-use garth_engine::text::Tokenizer;
-use garth_engine::text::passage::{Form, cut};
 
 /// English text, cut into bodies.
 pub(crate) struct Texts {
@@ -36,33 +32,4 @@ impl Texts {
         let from = self.text.ceil_char_boundary(self.at);
         self.text[from..self.text.ceil_char_boundary(from + size)].to_owned()
     }
-}
-
-/// Indexes the files that a group has written whole.
-pub(crate) fn index(writes: &mut Writes) {
-    let mut tokenizer = Tokenizer::default();
-    let mut passages = Vec::new();
-    for (ino, begin, bytes) in writes.content() {
-        let mut off = begin;
-        for length in cut(bytes, true, Form::Text) {
-            let piece = &bytes[(off - begin) as usize..][..length];
-            let (tokens, words) = tokenizer.tokens(&String::from_utf8_lossy(piece));
-            let lines = piece.iter().filter(|byte| **byte == b'\n').count() as u64;
-            let newline = piece.last() == Some(&b'\n');
-            let hash = off.cast_signed().wrapping_mul(words.cast_signed());
-            passages.push(NewPassage {
-                ino,
-                off,
-                len: length as u64,
-                lines,
-                newline,
-                form: 0,
-                words,
-                hash,
-                tokens,
-            });
-            off += length as u64;
-        }
-    }
-    writes.index(passages);
 }

@@ -12,15 +12,17 @@ use garth_engine::engine::relational::reads::gate_files::GateFiles;
 use garth_engine::engine::relational::reads::tree_rows::{MAX, TreeRows as _};
 use garth_engine::engine::relational::room::{check_room, growth, releases};
 use garth_engine::model::{At, Batch, Op, Timestamp, VersionId};
+use garth_engine::rule::Registry;
 use garth_engine::{Error, ErrorKind, Result};
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
 use super::columns::{column, head, int, number};
+use super::derived::{DerivedKeys, Projections};
 use super::subtrees;
 use super::wanted::Wanted;
 use super::writes::{MAX_DIR, Target, Writer, Writes};
-use crate::client::{Connection, Pipe, param};
+use crate::client::{Connection, Param, Pipe, param};
 use crate::commit::{Committer, Request};
 use crate::control::{CONTROL, Control};
 use crate::reads::{FetchedRows, Round};
@@ -42,6 +44,7 @@ const CLOCK: &str = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::b
 pub struct PgRows<'c> {
     conn: &'c Connection,
     committer: &'c Committer,
+    projections: Projections,
     /// Batches that are planned, by their places in the group.
     requests: &'c [Request<'c>],
     rows: RowStore,
@@ -86,6 +89,7 @@ impl<'c> PgRows<'c> {
         Self {
             conn,
             committer,
+            projections: Projections::of(committer.control.registry()),
             requests: &[],
             rows: RowStore::new(committer.control.last().rules),
             pipe: Pipe::new(conn),
@@ -98,6 +102,16 @@ impl<'c> PgRows<'c> {
     /// Returns the number of round trips so far.
     pub(crate) fn trips(&self) -> usize {
         self.trips
+    }
+
+    /// Returns the registry with the projections of keys.
+    pub(crate) fn registry(&self) -> &Registry {
+        self.committer.control.registry()
+    }
+
+    /// Returns the head row with all changes so far; `None` until the account is locked.
+    pub(crate) fn head(&self) -> Option<HeadRow> {
+        self.state.as_ref().map(|state| state.fetched.head)
     }
 
     /// Returns the last commit that the transaction has written, and its random id.
@@ -246,8 +260,28 @@ impl<'c> PgRows<'c> {
         pipe.run().await.map(drop)
     }
 
+    /// Adds a statement to those of the next round or the commit. Its first parameter is the account.
+    pub(crate) fn add(&mut self, sql: &'static str, params: Vec<Param>) {
+        let account = param(self.committer.account, Type::INT8);
+        self.pipe.query(sql, [account].into_iter().chain(params).collect());
+    }
+
+    /// Runs a statement behind all changes so far, whose first parameter is the account.
+    ///
+    /// # Errors
+    /// The first error of a statement: then nothing is committed.
+    pub(crate) async fn query(&mut self, sql: &'static str, params: Vec<Param>) -> Result<Vec<Row>> {
+        let mut pipe = std::mem::replace(&mut self.pipe, Pipe::new(self.conn));
+        let account = param(self.committer.account, Type::INT8);
+        let place = pipe.query(sql, [account].into_iter().chain(params).collect());
+        self.trips += 1;
+        let mut answers = pipe.run().await?;
+        Ok(if place < answers.len() { answers.swap_remove(place) } else { Vec::new() })
+    }
+
     async fn round(&mut self) -> Result<Fetched> {
-        let mut wanted = Wanted::new(self.rows.take_wanted(), take(&mut self.content));
+        let derived = DerivedKeys::new(self.projections.clone());
+        let mut wanted = Wanted::new(self.rows.take_wanted(), take(&mut self.content), derived);
         let mut pipe = std::mem::replace(&mut self.pipe, Pipe::new(self.conn));
         let account = self.committer.account;
         let begun = self.state.is_none().then(|| begin(&mut pipe, self.committer));

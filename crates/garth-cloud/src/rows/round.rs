@@ -52,7 +52,7 @@ impl Round<'_, '_> {
 }
 
 /// Returns the rows of each key, by its place, which is their first column.
-pub(super) fn by_place(rows: &[Row]) -> Result<HashMap<usize, Vec<&Row>>> {
+pub(crate) fn by_place(rows: &[Row]) -> Result<HashMap<usize, Vec<&Row>>> {
     let mut found: HashMap<usize, Vec<&Row>> = HashMap::new();
     for row in rows {
         found.entry(place(row, 0)?).or_default().push(row);

@@ -14,7 +14,8 @@ use crate::client::param;
 /// Takes the names of removed subtrees from their nodes, except from those that the batch changed in other
 /// ways, whose rows have the new counts. A node that keeps a name after the first operation that took some
 /// has changed; one that loses the last ends as it was. A directory loses its only name, and its newest times
-/// go on in the row that ends it. What belongs to the names of a node goes with the last one.
+/// go on in the row that ends it. What belongs to the names of a node goes with the last one, derived rows by
+/// statements of their own.
 const LOSE: &str = "WITH lost AS (
         SELECT n.ino, k.operation, count(*) AS names
         FROM unnest($2::text[], $3::text[], $4::bigint[]) k(first, last, operation)
@@ -49,11 +50,8 @@ const LOSE: &str = "WITH lost AS (
     no_expiry AS (DELETE FROM garth.expiry
         WHERE account = $1 AND ino = ANY(ARRAY(SELECT ino FROM ended WHERE links = 0 AND expires_at IS NOT NULL))),
     not_judged AS (DELETE FROM garth.judged
-        WHERE account = $1 AND ino = ANY(ARRAY(SELECT ino FROM ended WHERE links = 0 AND kind = 0))),
-    no_keys AS (DELETE FROM garth.projected
-        WHERE account = $1 AND ino = ANY(ARRAY(SELECT ino FROM ended WHERE links = 0)))
-    INSERT INTO garth.unindexed AS u (account, ino, off) SELECT $1, ino, 0 FROM ended WHERE links = 0 AND kind = 0
-    ON CONFLICT (account, ino) DO UPDATE SET off = excluded.off WHERE u.off > excluded.off";
+        WHERE account = $1 AND ino = ANY(ARRAY(SELECT ino FROM ended WHERE links = 0 AND kind = 0)))
+    SELECT count(*) FROM ended";
 /// Ends all names of moved and removed subtrees where they are, and gives those of moved ones at their new
 /// places, apart from places that the batch also wrote by name. A place may be that of a name which leaves in
 /// the same statement, as where two directories are exchanged: the condition on `gone` makes all names leave

@@ -12,6 +12,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
 use super::columns::{attributes, column, extent, name, newest_columns, newest_node, number, place};
+use super::derived::DerivedKeys;
 use super::parameters::{ints, texts};
 use super::records::Due;
 use super::round::{Round, Sent};
@@ -97,6 +98,7 @@ pub(super) struct Wanted {
     quotas: bool,
     tallies: Vec<Vec<(String, String)>>,
     due: Vec<Due>,
+    derived: DerivedKeys,
     /// Keys that this engine does not fetch yet.
     other: Vec<RowKey>,
 }
@@ -125,9 +127,10 @@ pub(super) struct Places {
 }
 
 impl Wanted {
-    /// Sorts keys by kind. `content` are files whose extents are fetched by path.
-    pub(super) fn new(keys: Vec<RowKey>, content: BTreeSet<Key>) -> Self {
-        let mut wanted = Self { content: content.into_iter().collect(), ..Self::default() };
+    /// Sorts keys by kind. `content` are files whose extents are fetched by path, and `derived` takes the keys
+    /// of derived rows.
+    pub(super) fn new(keys: Vec<RowKey>, content: BTreeSet<Key>, derived: DerivedKeys) -> Self {
+        let mut wanted = Self { content: content.into_iter().collect(), derived, ..Self::default() };
         for key in keys {
             wanted.add(key);
         }
@@ -166,8 +169,8 @@ impl Wanted {
             RowKey::Quotas => self.quotas = true,
             RowKey::Tally(ranges) => self.tallies.push(ranges),
             RowKey::Due(time, within, after, limit) => self.due.push((time, within, after, limit)),
-            // `IsOpen` is asked of the handle of each batch. The others are of derived rows.
-            other => self.other.push(other),
+            // `IsOpen` is asked of the handle of each batch.
+            other => self.other.extend(self.derived.add(other)),
         }
     }
 
@@ -233,6 +236,7 @@ impl Wanted {
         for key in take(&mut self.due) {
             records::due(round, key);
         }
+        take(&mut self.derived).fetch(round);
     }
 
     /// Puts the values of all keys into the store.
@@ -357,10 +361,11 @@ mod tests {
     #[test]
     fn keys_are_sorted_by_kind() {
         let names = ["b", "a"].map(|name| RowKey::Name("/d".to_owned(), name.to_owned()));
-        let keys = names.into_iter().chain([RowKey::Node(7), RowKey::Quotas, RowKey::Keys(7)]).collect();
-        let wanted = Wanted::new(keys, BTreeSet::from([("/d".to_owned(), "c".to_owned())]));
+        let keys = names.into_iter().chain([RowKey::Node(7), RowKey::Quotas, RowKey::IsOpen(7)]).collect();
+        let content = BTreeSet::from([("/d".to_owned(), "c".to_owned())]);
+        let wanted = Wanted::new(keys, content, DerivedKeys::default());
         assert_eq!(wanted.names.iter().map(|(_, name)| name.as_str()).collect::<Vec<_>>(), ["a", "b"]);
-        assert_eq!((wanted.nodes, wanted.quotas, wanted.other), (vec![7], true, vec![RowKey::Keys(7)]));
+        assert_eq!((wanted.nodes, wanted.quotas, wanted.other), (vec![7], true, vec![RowKey::IsOpen(7)]));
         assert_eq!(wanted.content.len(), 1);
     }
 
@@ -374,7 +379,8 @@ mod tests {
             RowKey::Stored(vec![1; 32]),
         ];
         let mut store = RowStore::new(Arc::new(Rules::none()));
-        Wanted::new(keys, BTreeSet::new()).put(&mut store, Places::default(), &[]).unwrap();
+        let wanted = Wanted::new(keys, BTreeSet::new(), DerivedKeys::default());
+        wanted.put(&mut store, Places::default(), &[]).unwrap();
         assert_eq!(store.name("", "a").unwrap(), None);
         assert_eq!(store.newest_node(9).unwrap(), None);
         assert_eq!(store.extents(9, 0, 5).unwrap(), []);

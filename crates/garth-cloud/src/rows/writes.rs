@@ -13,6 +13,7 @@ use garth_engine::{Error, Result};
 use tokio_postgres::types::Type;
 
 use super::columns::{int, kind_number, older};
+use super::derived::DerivedWrites;
 use super::labels;
 use super::name_writes::NameWrites;
 use super::parameters::{Blob, ints, list, signed, texts};
@@ -84,42 +85,9 @@ const NO_IDS: &str = "UPDATE garth.log SET id = NULL WHERE account = $1 AND seq 
         AND owner = coalesce((SELECT id FROM garth.owner WHERE account = $1 AND hash = k.owner), 0) OFFSET 0) l))";
 const LOG_MORE: &str = "INSERT INTO garth.log_more (account, seq, first, changes)
     SELECT $1, * FROM unnest($2::bigint[], $3::bigint[], $4::text[])";
-const UNINDEXED: &str = "INSERT INTO garth.unindexed AS u (account, ino, off)
-    SELECT $1, * FROM unnest($2::bigint[], $3::bigint[])
-    ON CONFLICT (account, ino) DO UPDATE SET off = least(u.off, excluded.off) WHERE u.off > excluded.off";
-const NO_PASSAGES: &str = "DELETE FROM garth.passage WHERE account = $1 AND ino = ANY($2)";
-// Tokens are one text, separated by spaces: in an array each has a length of its own and is aligned. A
-// passage of 2 KiB takes 1.55 KB of WAL, and 1.80 KB with an array.
-const PASSAGES: &str = "INSERT INTO garth.passage (account, id, ino, off, len, lines, newline, form, words, hash,
-        tokens)
-    SELECT $1, * FROM unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::boolean[],
-        $8::smallint[], $9::bigint[], $10::bigint[], $11::text[])";
 const HEAD: &str =
     "UPDATE garth.head SET seq = $2, time = $3, next_ino = $4, next_chunk = $5, next_passage = $6,
-    passages = passages + $7, stored = stored + $8 WHERE account = $1";
-
-/// Passage of a file to index.
-#[derive(Clone, Debug)]
-pub struct NewPassage {
-    /// Inode of the file.
-    pub ino: u64,
-    /// Offset in bytes.
-    pub off: u64,
-    /// Length in bytes.
-    pub len: u64,
-    /// Number of line feeds.
-    pub lines: u64,
-    /// True if it ends with a line feed.
-    pub newline: bool,
-    /// Form in which it is indexed.
-    pub form: i16,
-    /// Number of its words.
-    pub words: u64,
-    /// Hash of its bytes.
-    pub hash: i64,
-    /// Tokens, separated by spaces.
-    pub tokens: String,
-}
+    passages = passages + $7, stored = stored + $8, unindexed = greatest(unindexed, $9) WHERE account = $1";
 
 /// Row of the log.
 struct LogRow {
@@ -203,14 +171,22 @@ pub struct Writes {
     expiry: BTreeMap<u64, Option<i64>>,
     log: Vec<LogRow>,
     log_more: Vec<(u64, u64, String)>,
-    /// Files whose text is indexed later, from an offset on.
-    unindexed: BTreeMap<u64, u64>,
-    passages: Vec<NewPassage>,
+    derived: DerivedWrites,
     /// Bytes of the new chunks.
     stored: u64,
 }
 
 impl Writes {
+    /// Returns changes of derived rows only.
+    pub fn of(derived: DerivedWrites) -> Self {
+        Self { derived, ..Self::default() }
+    }
+
+    /// Sets the changes of derived rows that follow from all batches.
+    pub fn derive(&mut self, derived: DerivedWrites) {
+        self.derived = derived;
+    }
+
     /// Adds the rows of a batch, which was planned after those that were added before. `seq` is its commit.
     pub fn add(&mut self, delta: &Delta, seq: u64, batch: &Batch, texts: BatchTexts) {
         let BatchTexts { log, more, attributes } = texts;
@@ -240,9 +216,6 @@ impl Writes {
             *self.refs.entry(chunk).or_default() += by;
         }
         self.expiry.extend(delta.expiry.iter().map(|(ino, at)| (*ino, *at)));
-        for (ino, edit) in &delta.index {
-            self.unindexed.entry(*ino).and_modify(|off| *off = edit.start.min(*off)).or_insert(edit.start);
-        }
     }
 
     /// Returns the bytes of the new chunks.
@@ -269,27 +242,11 @@ impl Writes {
         }
     }
 
-    /// Indexes files with these passages now, and not later. They replace all passages of their files; the
-    /// head does not count the replaced ones yet.
-    pub fn index(&mut self, passages: Vec<NewPassage>) {
-        for passage in &passages {
-            self.unindexed.remove(&passage.ino);
-        }
-        self.passages.extend(passages);
-    }
-
-    /// Returns the content that the group has written to new files: inode, offset and bytes.
-    pub fn content(&self) -> impl Iterator<Item = (u64, u64, &Bytes)> {
-        let bytes: BTreeMap<u64, &Bytes> = self.chunks.iter().map(|(id, _, data)| (*id, data)).collect();
-        self.live.iter().filter_map(move |((ino, off), row)| Some((*ino, *off, *bytes.get(&row.chunk)?)))
-    }
-
     /// Adds the statements that write the rows. Returns the number of the next passage.
     pub(super) fn send(self, pipe: &mut Pipe<'_>, writer: &Writer<'_>) -> u64 {
         let Writer { account, head, next_passage, .. } = *writer;
         let mut to = Target { pipe, account };
-        let passages = self.passages.len() as u64;
-        let stored = self.stored;
+        let (passages, stored) = (self.derived.new_passages(), self.stored);
         to.pipe.query(
             HEAD,
             vec![
@@ -299,8 +256,9 @@ impl Writes {
                 param(int(head.next_ino), Type::INT8),
                 param(int(head.next_chunk), Type::INT8),
                 param(int(next_passage + passages), Type::INT8),
-                param(int(passages), Type::INT8),
+                param(self.derived.passages_change(), Type::INT8),
                 param(int(stored), Type::INT8),
+                param(i64::from(self.derived.leaves_text()), Type::INT8),
             ],
         );
         self.records.send_owners(&mut to);
@@ -310,7 +268,7 @@ impl Writes {
         self.send_content(&mut to);
         self.send_log(&mut to, writer);
         self.records.send(&mut to, writer.open);
-        self.send_index(&mut to, next_passage);
+        self.derived.send(&mut to, next_passage);
         next_passage + passages
     }
 
@@ -450,31 +408,6 @@ impl Writes {
             ]
         });
     }
-
-    fn send_index(&self, to: &mut Target<'_, '_>, next: u64) {
-        let unindexed = &self.unindexed;
-        to.put(UNINDEXED, unindexed.is_empty(), || {
-            vec![ints(unindexed.keys().copied()), ints(unindexed.values().copied())]
-        });
-        let passages = &self.passages;
-        let files: BTreeSet<u64> = passages.iter().map(|passage| passage.ino).collect();
-        to.put(NO_PASSAGES, files.is_empty(), || vec![ints(files.iter().copied())]);
-        to.put(PASSAGES, passages.is_empty(), || {
-            let column = |take: fn(&NewPassage) -> u64| ints(passages.iter().map(take));
-            vec![
-                ints(next..next + passages.len() as u64),
-                column(|row| row.ino),
-                column(|row| row.off),
-                column(|row| row.len),
-                column(|row| row.lines),
-                list(passages.iter().map(|row| row.newline), Type::BOOL_ARRAY),
-                list(passages.iter().map(|row| row.form), Type::INT2_ARRAY),
-                column(|row| row.words),
-                signed(passages.iter().map(|row| row.hash)),
-                texts(passages.iter().map(|row| row.tokens.trim_end().to_owned())),
-            ]
-        });
-    }
 }
 
 /// Statements of an account.
@@ -508,15 +441,11 @@ fn extents<'a>(rows: impl Iterator<Item = &'a ExtentRow> + Clone) -> [Param; 6] 
 
 /// Refuses changes that are not written yet.
 fn check(delta: &Delta, can_move: bool) -> Result<()> {
-    let is_keyed = delta.attributes.values().any(|set| !set.tags.is_empty() || !set.metadata.is_empty());
     let is_long = |((dir, _), change): (&Key, &NameChange)| change.after.is_some() && dir.len() > MAX_DIR;
-    let is_long = !can_move || delta.names.iter().any(is_long);
-    let refused =
-        [(is_long, "directories whose path has more than 1,024 bytes"), (is_keyed, "tags and metadata")];
-    match refused.into_iter().find(|(is_refused, _)| *is_refused) {
-        Some((_, what)) => Err(unsupported(&format!("this engine does not store {what} yet"))),
-        None => Ok(()),
+    if can_move && !delta.names.iter().any(is_long) {
+        return Ok(());
     }
+    Err(unsupported("this engine does not store directories whose path has more than 1,024 bytes yet"))
 }
 
 /// Returns the row of the log for a batch, and the pieces of its changes that follow the first.

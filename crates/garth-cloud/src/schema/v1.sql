@@ -67,10 +67,11 @@ CREATE TABLE garth.head (
   account bigint PRIMARY KEY,
   seq bigint NOT NULL, time bigint NOT NULL, next_ino bigint NOT NULL, next_chunk bigint NOT NULL,
   next_passage bigint NOT NULL, passages bigint NOT NULL,
-  control bigint NOT NULL, projections bigint NOT NULL, epoch bigint NOT NULL,
+  control bigint NOT NULL, projections bigint NOT NULL, keyed bigint NOT NULL DEFAULT 0, epoch bigint NOT NULL,
   oldest bigint NOT NULL, oldest_since bigint NOT NULL, folded bigint NOT NULL,
   queued bigint NOT NULL, merged bigint NOT NULL, stored bigint NOT NULL, unindexed bigint NOT NULL, long_dirs bigint NOT NULL, token bytea
 ) WITH (fillfactor = 40);
+CREATE INDEX head_unindexed ON garth.head (account) WHERE unindexed > 0;
 CREATE TABLE garth.name (
   account bigint, dir text COLLATE "C", name text COLLATE "C", long text COLLATE "C",
   ino bigint NOT NULL, since bigint NOT NULL, kind smallint NOT NULL,
@@ -166,7 +167,10 @@ CREATE TABLE garth.posting (account bigint, token text COLLATE "C", block bigint
   PRIMARY KEY (account, token, block));
 CREATE TABLE garth.passage_gone (account bigint, id bigint, PRIMARY KEY (account, id));
 CREATE TABLE garth.passage_lines (account bigint, ino bigint, block bigint, lines bigint NOT NULL, PRIMARY KEY (account, ino, block));
-CREATE TABLE garth.unindexed (account bigint, ino bigint, off bigint NOT NULL, PRIMARY KEY (account, ino));
+-- Files whose text is to be indexed from `off` on. A server that does so has a lease, which ends at `until`, and so
+-- does a file that cannot be read. `head.unindexed` is 1 if an account may have such files.
+CREATE TABLE garth.unindexed (account bigint, ino bigint, off bigint NOT NULL, until bigint NOT NULL DEFAULT 0, PRIMARY KEY (account, ino));
+CREATE INDEX unindexed_due ON garth.unindexed (account, until, ino);
 CREATE TABLE garth.retention (account bigint PRIMARY KEY, age bigint, commits bigint, stored bigint);
 CREATE TABLE garth.content_limit (account bigint, key bytea, class text NOT NULL, keep bigint NOT NULL, PRIMARY KEY (account, key));
 CREATE TABLE garth.content_age (account bigint, keep bigint, seq bigint NOT NULL, PRIMARY KEY (account, keep));

@@ -2,7 +2,7 @@
 
 use garth_cloud::commit;
 use garth_engine::ErrorKind;
-use garth_engine::model::{Batch, Op, Precondition, SetAttrs};
+use garth_engine::model::{Batch, Op, Precondition};
 
 use super::database::{Database, append, at, write};
 
@@ -55,8 +55,8 @@ async fn unsupported_batch_fails_alone() {
     let database = Database::new().await;
     let account = database.account("her").await;
     // Those behind it were planned on a state that has no `/a` any more.
-    let tagged = Op::write(at("/b"), "x").with_attrs(SetAttrs::new().tags(["t"]));
-    let refused = Batch::new([Op::remove_file(at("/a")), tagged]);
+    let long = format!("/{}/b", vec!["d".repeat(200); 6].join("/"));
+    let refused = Batch::new([Op::remove_file(at("/a")), Op::write(at(&long), "x").with_parents()]);
     let group = [write("/a", "1"), refused.clone(), append("/a", "2"), refused, append("/a", "3")];
     let commits = database.commit(account, &group).await;
     let kinds: Vec<_> =

@@ -61,7 +61,7 @@ async fn row_level_security_separates_accounts() {
     for result in database.commit(hers, &[write("/hers", "secret")]).await {
         result.unwrap();
     }
-    for table in ["head", "name", "node", "extent", "chunk", "log", "unindexed"] {
+    for table in ["head", "name", "node", "extent", "chunk", "log", "passage"] {
         let of_her = format!("SELECT count(*) FROM garth.{table} WHERE account = {hers}");
         assert_ne!(database.rows(hers, &of_her), "0", "{table}");
         assert_eq!(database.rows(his, &of_her), "0", "{table}");

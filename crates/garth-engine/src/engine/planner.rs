@@ -10,6 +10,7 @@
 //! - [`Rows`], the queries of the planner to a database, and [`plan`], for a local database;
 //! - [`Fetch`] and [`plan_group`], for a database that is a round trip away, whose rows are fetched into a
 //!   [`RowStore`], and [`derive_group`], for the keys and passages that change with their rows;
+//! - [`index_files`] and [`keys_of_nodes`], for passages and keys that are derived again;
 //! - [`Planned`], with the [`Delta`] to write and the next [`HeadRow`].
 //!
 //! It is not part of the stable interface of this crate: rows are as `docs/format.md` describes them for
@@ -37,6 +38,7 @@ mod node_change;
 mod overlay;
 mod prefetch;
 mod quota;
+mod rebuilt;
 mod rounds;
 mod row_store;
 mod rows;
@@ -52,7 +54,7 @@ use sha2::{Digest, Sha256};
 
 pub use content::{MAX_EXTENT, sum_of};
 pub use delta::{Delta, ExtentChange, NameChange};
-pub use derived::{Derived, derive_group};
+pub use derived::{Derived, derive_group, derive_written};
 pub use derived_rows::{TAIL_PASSAGES, Tail};
 pub use group::plan_group;
 pub(crate) use indexed_file::IndexedFile;
@@ -60,6 +62,7 @@ pub use judged::judge_state;
 pub(crate) use keys::{ChangedNodes, KeyedRows, each_key, each_key_change};
 pub use keys::{KeyRow, KeysChange};
 pub use node_change::{EndedTimes, NodeWrite, node_write};
+pub use rebuilt::{FileToIndex, IndexedPart, index_files, keys_of_nodes};
 pub use rounds::{Fetch, Fetched, MAX_ROUNDS};
 pub use row_store::{RowStore, RowValue};
 pub use rows::{

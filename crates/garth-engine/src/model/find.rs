@@ -343,7 +343,22 @@ pub struct FindItem {
     pub line: Option<FindLine>,
 }
 
+impl FindAnswer {
+    /// Returns a page, for an engine in another crate.
+    #[doc(hidden)]
+    pub fn new(items: Vec<FindItem>, next: Option<FindCursor>) -> Self {
+        Self { items, next }
+    }
+}
+
 impl FindItem {
+    /// Returns an item, for an engine in another crate. `line` is the number and the bytes of its line.
+    #[doc(hidden)]
+    pub fn new(key: String, path: TreePath, ino: Ino, line: Option<(u64, Range<u64>)>) -> Self {
+        let line = line.map(|(number, bytes)| FindLine { number, bytes });
+        Self { key, path, ino, line }
+    }
+
     /// Returns the position in the order of the store.
     pub(crate) fn place(&self) -> FindPlace {
         // The root has no name.

@@ -17,12 +17,19 @@ use super::overlay::{Overlay, Pending};
 use super::rounds::Fetch;
 use super::rows::{HeadRow, NodeRow, RowKey, Rows};
 use super::subtrees::Key;
+use crate::engine::search::reindexing::leave;
 use crate::engine::search::{FileEdit, IndexedText, Passage, Reindexed, reindex};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{Attributes, Projection, Within};
 use crate::rule::Registry;
 use crate::text::Tokenizer;
-use crate::text::passage::{Edit, MAX_TEXT};
+use crate::text::passage::{Edit, SEGMENT};
+
+/// Bytes on either side of an edit that its passages may depend on, so that they are fetched with it: those
+/// of a segment, and the context of secrets.
+const AROUND: u64 = SEGMENT + (32 << 10);
+/// Bytes of a long file that are fetched at a time for its keys, 8 MiB.
+const WINDOW: u64 = 8 << 20;
 
 /// Changes of derived rows that follow from a group of batches.
 #[derive(Debug, Default)]
@@ -31,6 +38,8 @@ pub struct Derived {
     pub keys: Vec<(u64, KeysChange)>,
     /// Changes of the passages of files, by inode.
     pub passages: BTreeMap<u64, Reindexed>,
+    /// Sizes of edited files, before or after the group, whichever is larger.
+    pub sizes: BTreeMap<u64, u64>,
 }
 
 /// Derives the rows that follow from the results of [`plan_group`](super::plan_group), on the same rows. Most
@@ -39,16 +48,19 @@ pub struct Derived {
 /// Results of batches that move or remove a subtree, which are the last of their run, are left out: their
 /// changes apply to rows that have not been fetched.
 ///
+/// Of the text, at most `room` bytes are indexed; the rest is left for later, and so is the text of a file
+/// that cannot be read.
+///
 /// # Errors
-/// `TooLarge` after `rounds` rounds; errors of `fetch`, and of reading content.
+/// `TooLarge` after `rounds` rounds; errors of `fetch`, and of reading content for keys.
 pub async fn derive_group<D: Fetch>(
     database: &mut D,
     (begin, planned): (HeadRow, &[Result<Planned>]),
     (registry, tokenizer): (&Registry, &mut Tokenizer),
-    rounds: usize,
+    (rounds, room): (usize, u64),
 ) -> Result<Derived> {
     let mut pending = Pending::default();
-    let mut changes = Changes { begin, nodes: ChangedNodes::new(begin.next_ino), edits: BTreeMap::new() };
+    let mut changes = Changes::new(begin, room);
     let mut head = begin;
     for result in planned {
         if let Ok(Planned::Apply { delta, head: next, .. }) = result
@@ -61,6 +73,35 @@ pub async fn derive_group<D: Fetch>(
     }
     // A batch that was not planned may have missed rows.
     database.rows().forget_miss();
+    derive_changes(database, (pending, changes), (registry, tokenizer), rounds).await
+}
+
+/// Derives the rows that follow from a batch whose rows are written, in the transaction that wrote them: of
+/// one that moves or removes subtrees. No row may have been fetched before. `begin` is the head row before
+/// the batch, and `renamed` are files that got or lost a name that matches a projection with a directory
+/// above. Nodes that have lost their last name with a subtree are left out: none of their rows stays.
+///
+/// # Errors
+/// As [`derive_group`].
+pub async fn derive_written<D: Fetch>(
+    database: &mut D,
+    (begin, delta, renamed): (HeadRow, &Delta, &[u64]),
+    (registry, tokenizer): (&Registry, &mut Tokenizer),
+    (rounds, room): (usize, u64),
+) -> Result<Derived> {
+    let mut changes = Changes::new(begin, room);
+    changes.by(registry, delta);
+    renamed.iter().for_each(|ino| changes.nodes.renamed(*ino));
+    derive_changes(database, (Pending::default(), changes), (registry, tokenizer), rounds).await
+}
+
+async fn derive_changes<D: Fetch>(
+    database: &mut D,
+    // By value: references to it could not be sent to another thread between two rounds.
+    (pending, changes): (Pending, Changes),
+    (registry, tokenizer): (&Registry, &mut Tokenizer),
+    rounds: usize,
+) -> Result<Derived> {
     for _ in 0..=rounds {
         let derived = {
             let is_open = |_: u64| -> Result<bool> { Ok(false) };
@@ -79,11 +120,17 @@ pub async fn derive_group<D: Fetch>(
 /// Changes of a group that derived rows follow from.
 struct Changes {
     begin: HeadRow,
+    /// Bytes of text that are indexed at once.
+    room: u64,
     nodes: ChangedNodes,
     edits: BTreeMap<u64, Edit>,
 }
 
 impl Changes {
+    fn new(begin: HeadRow, room: u64) -> Self {
+        Self { begin, room, nodes: ChangedNodes::new(begin.next_ino), edits: BTreeMap::new() }
+    }
+
     fn by(&mut self, registry: &Registry, delta: &Delta) {
         self.nodes.by(registry, delta);
         for (ino, edit) in &delta.index {
@@ -108,12 +155,13 @@ fn derive<R: DerivedRows>(
     // Even after a miss, to learn of more rows at once.
     let passages = rows.reindexed(tokenizer, changes);
     keyed?;
-    Ok(Derived { keys, passages: passages? })
+    let sizes = changes.edits.iter().map(|(ino, edit)| (*ino, edit.old_size.max(edit.new_size))).collect();
+    Ok(Derived { keys, passages: passages?, sizes })
 }
 
 /// State after a group, with the keys and passages from before it.
-struct AfterGroup<'a, R> {
-    rows: &'a Overlay<'a, R>,
+pub(super) struct AfterGroup<'a, R> {
+    pub(super) rows: &'a Overlay<'a, R>,
 }
 
 impl<R: DerivedRows> AfterGroup<'_, R> {
@@ -124,29 +172,53 @@ impl<R: DerivedRows> AfterGroup<'_, R> {
         }
         let stored = |ino: &u64| !self.rows.is_new(*ino);
         let mut wanted: Vec<RowKey> = changes.nodes.inos().filter(stored).map(RowKey::Keys).collect();
-        for (ino, edit) in changes.edits.iter().filter(|(ino, _)| stored(ino)) {
+        let mut room = changes.room;
+        for (ino, edit) in &changes.edits {
             let Ok(Some(node)) = self.rows.node(*ino) else { continue };
-            if node.nlink == 0 {
+            if stored(ino) && node.nlink == 0 {
                 wanted.extend(keys_of_removed_text(*ino));
                 continue;
             }
-            wanted.extend(keys_of_text(*ino, edit.start < edit.old_size));
-            let file = IndexedFile::new(&node, |seq| self.rows.attributes(*ino, seq));
-            if !file.is_ok_and(|file| file.is_some_and(|file| file.searchable)) {
-                continue;
+            if stored(ino) {
+                wanted.extend(keys_of_text(*ino, edit.start < edit.old_size));
             }
-            let Ok(Some(before)) = self.rows.database().node(*ino) else { continue };
-            // What is indexed again, at once rather than piece by piece.
-            let edit = edit.visible();
-            let parts = untouched(self.rows.extent_change(*ino), edit.start..edit.end.min(before.size));
-            wanted.extend(parts.into_iter().map(|part| RowKey::Content(*ino, part.start, part.end)));
+            let file = IndexedFile::new(&node, |seq| self.rows.attributes(*ino, seq));
+            if file.is_ok_and(|file| file.is_some_and(|file| file.searchable)) {
+                wanted.extend(self.content_around(*ino, edit.visible(), &mut room));
+            }
         }
         self.rows.prefetch(wanted);
     }
 
+    /// Returns the keys of the bytes that an edit indexes again, at once rather than piece by piece. Takes
+    /// their length from `room`.
+    fn content_around(&self, ino: u64, edit: Edit, room: &mut u64) -> Vec<RowKey> {
+        let from = edit.start.saturating_sub(AROUND);
+        let to = edit.end.min(edit.start.saturating_add(*room)).saturating_add(AROUND).min(edit.new_size);
+        *room = room.saturating_sub(to.saturating_sub(edit.start));
+        // The end of the file, which an append needs, has a key of its own.
+        self.content_keys(ino, from..to, edit.start < edit.old_size)
+    }
+
+    /// Returns the keys of bytes of a file: of those that the group has written, and of those that were
+    /// stored before if `stored` is true.
+    fn content_keys(&self, ino: u64, bytes: Range<u64>, stored: bool) -> Vec<RowKey> {
+        let change = self.rows.extent_change(ino);
+        let added = change.into_iter().flat_map(|change| overlapping(&change.added, bytes.start, bytes.end));
+        let mut wanted: Vec<RowKey> = added.map(|row| RowKey::Chunk(row.chunk)).collect();
+        if stored
+            && !self.rows.is_new(ino)
+            && let Ok(Some(before)) = self.rows.database().node(ino)
+        {
+            let parts = untouched(change, bytes.start..bytes.end.min(before.size));
+            wanted.extend(parts.into_iter().map(|part| RowKey::Content(ino, part.start, part.end)));
+        }
+        wanted
+    }
+
     /// Returns the changes of passages.
     fn reindexed(&self, tokenizer: &mut Tokenizer, changes: &Changes) -> Result<BTreeMap<u64, Reindexed>> {
-        let (mut room, mut passages, mut missed) = (MAX_TEXT, BTreeMap::new(), Ok(()));
+        let (mut room, mut passages, mut missed) = (changes.room, BTreeMap::new(), Ok(()));
         for (ino, edit) in &changes.edits {
             match self.reindex(tokenizer, (*ino, *edit), &changes.begin, &mut room) {
                 Ok(change) if change == Reindexed::default() => {}
@@ -173,8 +245,17 @@ impl<R: DerivedRows> AfterGroup<'_, R> {
         };
         let unindexed = if self.rows.is_new(ino) { None } else { self.rows.database().unindexed(ino)? };
         let content_type = file.content_type.as_deref();
-        let edit = FileEdit { searchable: file.searchable, content_type, edit, unindexed };
-        reindex(&mut TextAfterGroup { group: self, file: &file }, &edit, room, tokenizer)
+        let (searchable, before) = (file.searchable, *room);
+        let change = FileEdit { searchable, content_type, edit, unindexed };
+        let mut text = TextAfterGroup { group: self, file: &file };
+        match reindex(&mut text, &change, room, tokenizer) {
+            // Unreadable, and not only unread: the text must not keep the group from being committed.
+            Err(_) if !self.rows.database().has_missed() => {
+                *room = before;
+                leave(&mut text, searchable, &edit)
+            }
+            change => change,
+        }
     }
 
     /// Reads bytes of a file, which must have them. Holes are zeros.
@@ -267,7 +348,12 @@ impl<R: DerivedRows> KeyedRows for AfterGroup<'_, R> {
     }
 
     fn content(&self, ino: u64, from: u64, to: u64) -> Result<Bytes> {
-        self.read(ino, from, to).map(Bytes::from)
+        let read = self.read(ino, from, to);
+        // The keys of a long file read it piece by piece, which would take a round each.
+        if R::PREFETCHES && read.is_err() {
+            self.rows.prefetch(self.content_keys(ino, from..from.saturating_add(WINDOW), true));
+        }
+        read.map(Bytes::from)
     }
 
     fn hole_end(&self, ino: u64, from: u64, to: u64) -> Result<Option<u64>> {

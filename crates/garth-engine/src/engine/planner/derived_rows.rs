@@ -31,6 +31,9 @@ pub struct Tail {
 /// Queries for derived rows, and for the bytes that they are derived from, in the state before a group of
 /// batches. Nodes are those that the database has.
 pub(crate) trait DerivedRows: Rows {
+    /// Returns true if a row was read since the last fetch that had not been fetched: its error says nothing
+    /// about the row.
+    fn has_missed(&self) -> bool;
     /// Returns the keys of a node in the projections that are not by line, in any order.
     fn keys(&self, ino: u64) -> Result<Vec<(Projection, String)>>;
     /// Returns number and offset of the last line that has a row and begins at or before `off`.

@@ -17,7 +17,7 @@ use crate::model::{Attributes, Batch};
 #[cfg(test)]
 use crate::rule::Registry;
 #[cfg(test)]
-use crate::text::Tokenizer;
+use crate::text::{MAX_TEXT, Tokenizer};
 
 #[cfg(debug_assertions)]
 static FETCHED_ROWS_REQUIRED: AtomicBool = AtomicBool::new(false);
@@ -75,7 +75,8 @@ pub(crate) fn derive_group_fetched<R: Rows>(
     let planned = plan_group(&mut database, batches, MAX_ROUNDS).now_or_never();
     let planned = planned.unwrap_or_else(never).unwrap_or_default();
     let (group, mut tokenizer) = ((state.head, &planned[..]), Tokenizer::default());
-    let derived = derive_group(&mut database, group, (registry, &mut tokenizer), MAX_ROUNDS).now_or_never();
+    let limits = (MAX_ROUNDS, MAX_TEXT);
+    let derived = derive_group(&mut database, group, (registry, &mut tokenizer), limits).now_or_never();
     let (derived, rounds) = (derived.unwrap_or_else(never), database.rounds);
     (planned, derived, rounds)
 }

@@ -166,7 +166,8 @@ impl ChangedNodes {
         known.from = Some(known.from.map_or(from, |known| known.min(from)));
     }
 
-    fn renamed(&mut self, ino: u64) {
+    /// Notes that a file got or lost a name that matches a projection.
+    pub(super) fn renamed(&mut self, ino: u64) {
         self.files.entry(ino).or_default().renamed = true;
     }
 }

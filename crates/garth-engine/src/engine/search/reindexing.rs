@@ -5,6 +5,7 @@
 mod cover;
 mod indexed_text;
 mod new_passages;
+mod rebuild;
 mod secret_context;
 #[cfg(test)]
 mod tests;
@@ -18,8 +19,8 @@ use crate::text::passage::{Edit, Form, SNIFF, is_text};
 
 pub use cover::segment_end;
 pub use indexed_text::{IndexedText, MAX_OFFSET};
-pub use new_passages::{NewPassage, cut_region, cut_whole};
-pub use secret_context::line_from;
+pub use new_passages::{NewPassage, cut_region};
+pub use rebuild::{RebuiltPart, rebuild};
 
 /// Change of a file, as far as it concerns the index.
 #[derive(Clone, Copy, Debug)]
@@ -66,6 +67,16 @@ pub fn reindex<T: IndexedText>(
         Ok(())
     })?;
     Ok(Reindexed { removed: plan.removed, added, unindexed, region: plan.changed })
+}
+
+/// Returns the change of a file whose text cannot be read now: the passages that an edit touches, and those
+/// after them, are removed, and this text is indexed later.
+///
+/// # Errors
+/// Errors of `text`.
+pub fn leave<T: IndexedText>(text: &mut T, searchable: bool, edit: &Edit) -> Result<Reindexed, T::Error> {
+    let Plan { removed, changed, unindexed, .. } = leave_more(text, searchable, &edit.visible(), MAX_OFFSET)?;
+    Ok(Reindexed { removed, added: Vec::new(), unindexed, region: changed })
 }
 
 /// Change of the passages of a file, before the new ones are cut. An engine that cuts them one by one, while

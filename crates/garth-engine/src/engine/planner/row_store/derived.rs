@@ -13,6 +13,10 @@ use crate::model::Projection;
 const PIECE: u64 = 64 << 10;
 
 impl DerivedRows for RowStore {
+    fn has_missed(&self) -> bool {
+        self.missed()
+    }
+
     fn keys(&self, ino: u64) -> Result<Vec<(Projection, String)>> {
         self.get(RowKey::Keys(ino), |value| match value {
             RowValue::NodeKeys(keys) => Some(keys.clone()),

@@ -77,19 +77,26 @@ pub fn cut_region<T: IndexedText>(
     })
 }
 
-/// Calls `add` for bytes of a file as one passage. The passage before them must be in the index.
+/// Calls `add` for each passage of a region, in order, and for the bytes after it, `rest`, as one more.
 ///
 /// # Errors
 /// Errors of `text` and `add`.
-pub fn cut_whole<T: IndexedText>(
+pub(super) fn cut_region_and_rest<T: IndexedText>(
     text: &mut T,
-    bytes: Range<u64>,
-    form: Form,
+    region: &Region,
+    rest: Option<Range<u64>>,
     tokenizer: &mut Tokenizer,
     add: &mut dyn FnMut(NewPassage) -> Result<(), T::Error>,
 ) -> Result<(), T::Error> {
     let last = Cell::new(None);
-    one_passage(&mut CutText { text, last: &last }, bytes, form, &mut |passage| {
-        add(NewPassage::of(&passage, form, tokenizer))
-    })
+    let mut each = |passage: CutPassage<'_>| {
+        let passage = NewPassage::of(&passage, region.form, tokenizer);
+        last.set(Some(passage.span));
+        add(passage)
+    };
+    each_passage(&mut CutText { text: &mut *text, last: &last }, region, &mut each)?;
+    match rest {
+        Some(rest) => one_passage(&mut CutText { text, last: &last }, rest, region.form, &mut each),
+        None => Ok(()),
+    }
 }

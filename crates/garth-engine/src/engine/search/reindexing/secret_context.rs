@@ -12,7 +12,7 @@ use crate::text::secret::{self, CONTEXT, Secret};
 ///
 /// # Errors
 /// Errors of `text`.
-pub fn line_from<T: IndexedText>(text: &mut T, off: u64) -> Result<u64, T::Error> {
+pub(super) fn line_from<T: IndexedText>(text: &mut T, off: u64) -> Result<u64, T::Error> {
     let before = text.last_before(off)?.filter(|it| it.span.end() == off && !it.span.newline);
     Ok(before.map_or(off, |it| it.span.off))
 }

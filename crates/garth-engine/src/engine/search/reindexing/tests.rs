@@ -251,3 +251,55 @@ fn file_that_search_must_not_see_loses_its_passages() {
         assert_eq!(reindexed(&mut text, &file), Reindexed::default(), "{file:?}");
     }
 }
+
+#[test]
+fn rebuilt_parts_replace_all_passages() {
+    let whole = lines(0..6_000);
+    let at_once = TextInMemory::of(whole.as_bytes());
+    // Nothing is indexed, or all of it in another way.
+    let mut wrong = at_once.clone();
+    wrong.passages.values_mut().for_each(|(_, passage)| passage.hash = 0);
+    let mut empty = at_once.clone();
+    empty.passages.clear();
+    for mut text in [wrong, empty] {
+        let (mut next, mut steps) = (Some(0), 0);
+        while let Some(off) = next {
+            let file = Some((whole.len() as u64, None));
+            let Ok(part) = rebuild(&mut text, file, (off, 10_000), &mut Tokenizer::default());
+            let after = part.bytes.clone().map_or(0, |bytes| bytes.end);
+            assert_eq!(part.follows, text.passages.range(after..).next().is_some());
+            text.passages.retain(|_, (id, _)| !part.removed.contains(id));
+            for passage in part.added {
+                text.last += 1;
+                assert_eq!(text.passages.insert(passage.span.off, (text.last, passage)), None);
+            }
+            (next, steps) = (part.next, steps + 1);
+        }
+        assert_eq!(text.content(), at_once.content());
+        assert!((3..6).contains(&steps), "{steps}");
+    }
+}
+
+#[test]
+fn rebuilt_file_without_text_loses_its_passages() {
+    let mut text = TextInMemory::of(lines(0..200).as_bytes());
+    let ids = text.ids();
+    let Ok(hidden) = rebuild(&mut text, None, (0, 1_000), &mut Tokenizer::default());
+    assert_eq!(hidden, RebuiltPart { removed: ids.clone(), ..RebuiltPart::default() });
+    text.bytes[0] = 0;
+    let file = Some((text.bytes.len() as u64, None));
+    let Ok(binary) = rebuild(&mut text, file, (0, 1_000), &mut Tokenizer::default());
+    assert_eq!(binary, RebuiltPart { removed: ids, searchable: true, ..RebuiltPart::default() });
+}
+
+#[test]
+fn unreadable_edit_leaves_the_text_from_there() {
+    let mut text = TextInMemory::of(lines(0..1_000).as_bytes());
+    let (ids, size) = (text.ids(), text.bytes.len() as u64);
+    let Ok(change) = leave(&mut text, true, &Edit::write(size, 10, size));
+    assert_eq!((change.removed, change.added), (ids[ids.len() - 1..].to_vec(), vec![]));
+    assert_eq!(change.unindexed, text.passages.keys().next_back().copied());
+    // A file that search must not see any more is looked at from its start.
+    let Ok(change) = leave(&mut text, false, &Edit::replace(size, size));
+    assert_eq!((change.removed, change.unindexed), (ids, Some(0)));
+}

@@ -4,19 +4,17 @@
 
 use rusqlite::{Connection, params};
 
-use crate::engine::search::indexing::Region;
-use crate::engine::search::reindexing::{MAX_OFFSET, cut_region, cut_whole, line_from, segment_end};
-use crate::engine::search::{IndexedText as _, NewPassage, Passage};
+use crate::engine::search::{Passage, reindexing};
 use crate::engine::sqlite::chunk_store::Packs;
 use crate::engine::sqlite::fulltext::changed_files::{IndexedFile, current_bytes};
 use crate::engine::sqlite::fulltext::index_writer::{IndexWriter, leave};
 use crate::engine::sqlite::fulltext::line_counts;
-use crate::engine::sqlite::fulltext::passages::{COLUMNS, old_until, passage, passages};
+use crate::engine::sqlite::fulltext::passages::{COLUMNS, old_until, passage};
 use crate::engine::sqlite::tables::nodes;
 use crate::model::Ino;
 use crate::sqlite::{DbResult, all, one};
 use crate::text::Tokenizer;
-use crate::text::passage::{Edit, Form, MAX_TEXT, SNIFF, is_text};
+use crate::text::passage::{Edit, MAX_TEXT};
 
 /// Bytes of text that one step indexes: about 20 ms of work, because no step may hold the writer for more
 /// than 50.
@@ -211,48 +209,26 @@ fn rebuild(
 ) -> DbResult<RebuiltPart> {
     let mut writer = IndexWriter::new(conn)?;
     let file = IndexedFile::of(conn, ino.0)?.filter(|file| file.searchable);
-    let searchable = file.is_some();
-    let size = file.as_ref().map_or(0, |file| file.size.min(MAX_TEXT));
-    let prefix = current_bytes(conn, packs, ino, 0..size.min(SNIFF))?;
-    let content_type = file.as_ref().and_then(|file| file.content_type.as_deref());
-    if size == 0 || !is_text(&prefix, content_type) {
-        let old = passages(conn, ino, 0, MAX_OFFSET)?;
-        let bytes = old.len() as u64 * 128 + PER_FILE;
-        writer.delete(old.iter().map(|passage| passage.id).collect())?;
-        line_counts::forget(conn, ino, 0)?;
-        all_indexed(conn, ino)?;
-        return Ok(RebuiltPart { bytes, next: None, searchable });
-    }
     let read = &mut |ino, range| current_bytes(conn, packs, ino, range);
-    let mut text = writer.text(ino, read);
-    // Begins at the border of a stored passage, if there are any.
-    let start = match text.last_before(off.saturating_add(1))? {
-        Some(before) if before.span.end() > off => before.span.off,
-        _ => line_from(&mut text, off.min(size))?,
-    };
-    let mut end = start;
-    while end < size && end - start < STEP {
-        end = segment_end(&mut text, end, size)?;
+    let state = file.as_ref().map(|file| (file.size, file.content_type.as_deref()));
+    let part = reindexing::rebuild(&mut writer.text(ino, read), state, (off, STEP), tokenizer)?;
+    let removed = part.removed.len() as u64;
+    writer.delete(part.removed)?;
+    part.added.iter().try_for_each(|passage| writer.insert(ino, passage))?;
+    match &part.bytes {
+        Some(bytes) => {
+            let size = file.as_ref().map_or(0, |file| file.size.min(MAX_TEXT));
+            line_counts::update(conn, ino, bytes.clone(), Edit::replace(size, size))?;
+        }
+        None => line_counts::forget(conn, ino, 0)?,
     }
-    let to = if end == size { MAX_OFFSET } else { end.saturating_sub(1) };
-    let old = text.passages(start, to)?;
-    let follows = !text.passages(end, end)?.is_empty();
-    // The end of an old passage that the new border cuts in two.
-    let rest = old.last().map(|last| end..last.span.end().min(size)).filter(|rest| rest.start < rest.end);
-    writer.delete(old.iter().map(|passage| passage.id).collect())?;
-    let region = Region { bytes: start..end, form: Form::of(&prefix), open: false, size };
-    let mut insert = |passage: NewPassage| writer.insert(ino, &passage);
-    cut_region(&mut text, &region, tokenizer, &mut insert)?;
-    if let Some(rest) = rest.clone() {
-        cut_whole(&mut text, rest, region.form, tokenizer, &mut insert)?;
+    match part.next {
+        None => all_indexed(conn, ino)?,
+        Some(end) if !part.follows => leave(conn, ino, end)?,
+        Some(_) => {}
     }
-    line_counts::update(conn, ino, start..end, Edit::replace(size, size))?;
-    if end == size {
-        all_indexed(conn, ino)?;
-    } else if !follows && rest.is_none() {
-        leave(conn, ino, end)?;
-    }
-    Ok(RebuiltPart { bytes: end - start + PER_FILE, next: (end < size).then_some(end), searchable })
+    let bytes = part.bytes.map_or(removed * 128, |bytes| bytes.end - bytes.start) + PER_FILE;
+    Ok(RebuiltPart { bytes, next: part.next, searchable: part.searchable })
 }
 
 fn all_indexed(conn: &Connection, ino: Ino) -> DbResult<()> {
