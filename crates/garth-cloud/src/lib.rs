@@ -4,7 +4,8 @@
 //! - [`client`]: connections, statements that are sent together, and errors;
 //! - [`schema`]: the tables, and how they are created;
 //! - [`rows`]: rows that the planner reads, and row changes;
-//! - [`commit`]: groups of batches, each group in one transaction.
+//! - [`commit`]: groups of batches, each group in one transaction;
+//! - [`search`]: hits in the index of words, and its merge.
 //!
 //! The engine is being built, and no command uses it yet. It commits writes and appends of new and existing
 //! files, and directories; anything else fails with `Unsupported`. Why its statements are as they are:
@@ -14,3 +15,4 @@ pub mod client;
 pub mod commit;
 pub mod rows;
 pub mod schema;
+pub mod search;

@@ -1,8 +1,8 @@
 //! Rows that the planner reads from the database, and row changes.
 
-mod columns;
+pub(crate) mod columns;
 mod fetch;
-mod parameters;
+pub(crate) mod parameters;
 mod wanted;
 mod writes;
 

@@ -7,22 +7,22 @@ use tokio_postgres::Row;
 use tokio_postgres::types::FromSql;
 
 /// Returns a number as a column has it; the largest one for numbers that mean "all".
-pub(super) fn int(number: u64) -> i64 {
+pub(crate) fn int(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
 /// Reads a column.
-pub(super) fn column<'a, T: FromSql<'a>>(row: &'a Row, at: usize) -> Result<T> {
+pub(crate) fn column<'a, T: FromSql<'a>>(row: &'a Row, at: usize) -> Result<T> {
     row.try_get(at).map_err(|e| Error::damaged("a column of a table has another type").with_source(e))
 }
 
 /// Reads a number that is never negative.
-pub(super) fn number(row: &Row, at: usize) -> Result<u64> {
+pub(crate) fn number(row: &Row, at: usize) -> Result<u64> {
     column::<i64>(row, at).map(i64::cast_unsigned)
 }
 
 /// Reads the place of a key in the arrays of a statement, which `WITH ORDINALITY` counts from 1.
-pub(super) fn place(row: &Row, at: usize) -> Result<usize> {
+pub(crate) fn place(row: &Row, at: usize) -> Result<usize> {
     Ok(usize::try_from(number(row, at)?.wrapping_sub(1)).unwrap_or(usize::MAX))
 }
 
@@ -150,7 +150,7 @@ pub(super) fn head(row: &Row) -> Result<HeadRow> {
 }
 
 /// Parses the attributes that a node got in commit `seq`; 0 for none.
-pub(super) fn attributes(seq: u64, json: Option<&str>) -> Result<Attributes> {
+pub(crate) fn attributes(seq: u64, json: Option<&str>) -> Result<Attributes> {
     if seq == 0 {
         return Ok(Attributes::default());
     }

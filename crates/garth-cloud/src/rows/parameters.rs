@@ -26,12 +26,12 @@ impl ToSql for Blob {
 }
 
 /// Returns an array of a type.
-pub(super) fn list<T: ToSql + Sync + Send + 'static>(values: impl Iterator<Item = T>, type_: Type) -> Param {
+pub(crate) fn list<T: ToSql + Sync + Send + 'static>(values: impl Iterator<Item = T>, type_: Type) -> Param {
     param(values.collect::<Vec<T>>(), type_)
 }
 
 /// Returns an array of numbers.
-pub(super) fn ints(values: impl Iterator<Item = u64>) -> Param {
+pub(crate) fn ints(values: impl Iterator<Item = u64>) -> Param {
     list(values.map(int), Type::INT8_ARRAY)
 }
 
@@ -41,6 +41,6 @@ pub(super) fn signed(values: impl Iterator<Item = i64>) -> Param {
 }
 
 /// Returns an array of texts.
-pub(super) fn texts(values: impl Iterator<Item = String>) -> Param {
+pub(crate) fn texts(values: impl Iterator<Item = String>) -> Param {
     list(values, Type::TEXT_ARRAY)
 }

@@ -76,7 +76,11 @@ const LOG_MORE: &str = "INSERT INTO garth.log_more (account, seq, first, changes
 const UNINDEXED: &str = "INSERT INTO garth.unindexed AS u (account, ino, off)
     SELECT $1, * FROM unnest($2::bigint[], $3::bigint[])
     ON CONFLICT (account, ino) DO UPDATE SET off = least(u.off, excluded.off) WHERE u.off > excluded.off";
-const NO_PASSAGES: &str = "DELETE FROM garth.passage WHERE account = $1 AND ino = ANY($2)";
+// A merge that has the row waits for this statement, or this statement for the merge: `tokens` is that of the
+// row as it is removed.
+const NO_PASSAGES: &str = "WITH gone AS (DELETE FROM garth.passage WHERE account = $1 AND ino = ANY($2)
+        RETURNING id, tokens IS NULL AS merged)
+    INSERT INTO garth.passage_gone (account, id) SELECT $1, id FROM gone WHERE merged";
 // Tokens are one text, separated by spaces: in an array each has a length of its own and is aligned. A
 // passage of 2 KiB takes 1.55 KB of WAL, and 1.80 KB with an array.
 const PASSAGES: &str = "INSERT INTO garth.passage (account, id, ino, off, len, lines, newline, form, words, hash,
