@@ -9,5 +9,6 @@ mod it {
     mod database;
     mod groups;
     mod schema;
+    mod search;
     mod trips;
 }
