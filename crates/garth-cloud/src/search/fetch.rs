@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use garth_engine::engine::search::{FileNode, Passage};
+use garth_engine::engine::search::{FileNode, Files as _, Passage};
 use garth_engine::model::{Ino, MAX_GATE_FILE, Seq, Timestamp, VersionId};
+use garth_engine::rule::DecidingKey;
 use garth_engine::text::passage::{Form, Span};
 use garth_engine::{Error, Result, TreePath};
 use tokio_postgres::Row;
@@ -18,6 +19,8 @@ use crate::rows::parameters::{ints, list, texts};
 /// Names of a node that are fetched at first, and those that are fetched after them at a time.
 const FEW_NAMES: i64 = 64;
 const MORE_NAMES: i64 = 4096;
+/// Longest directory whose key is its path, in bytes.
+const MAX_DIR: usize = 1024;
 /// Files with text that is not indexed yet, of which the reach is judged.
 const UNINDEXED: i64 = 1000;
 
@@ -126,7 +129,6 @@ impl SentKeys {
     ) -> Self {
         let ranges = joined(&wanted.content);
         let Wanted { nodes, names, live, keys, lines, gates, content: _ } = &wanted;
-        let number = |number: u32| i32::try_from(number).unwrap_or(i32::MAX);
         let mut places = [None; 7];
         let mut put = |at: usize, sql: &'static str, is_empty: bool, params: &dyn Fn() -> Vec<Param>| {
             if !is_empty && let Some(place) = places.get_mut(at) {
@@ -143,14 +145,14 @@ impl SentKeys {
             vec![
                 texts(live.iter().map(|(key, ..)| key.0.clone())),
                 texts(live.iter().map(|(key, ..)| key.1.clone())),
-                list(live.iter().map(|row| number(row.1)), Type::INT4_ARRAY),
+                list(live.iter().map(|row| projection(row.1)), Type::INT4_ARRAY),
                 list(live.iter().map(|row| row.2.clone().into_bytes()), Type::BYTEA_ARRAY),
             ]
         });
         put(3, KEYS, keys.is_empty(), &|| {
             vec![
                 ints(keys.iter().map(|row| row.0)),
-                list(keys.iter().map(|row| number(row.1)), Type::INT4_ARRAY),
+                list(keys.iter().map(|row| projection(row.1)), Type::INT4_ARRAY),
                 list(keys.iter().map(|row| row.2.clone().into_bytes()), Type::BYTEA_ARRAY),
             ]
         });
@@ -196,23 +198,53 @@ impl SentKeys {
     }
 }
 
+/// Keys that decide about the files beside their own, in the directories of the files.
+const DECIDING: &str = concat!(
+    "SELECT d.dir, k.n, s.ino, v.expires_at, EXISTS (SELECT 1 FROM garth.projected
+        WHERE account = $1 AND projection = k.projection AND key = k.key AND ino = s.ino)
+    FROM (SELECT DISTINCT n.dir FROM ",
+    of_passages!(),
+    " CROSS JOIN LATERAL (SELECT dir FROM garth.name
+        WHERE account = $1 AND ino = f.ino ORDER BY dir, name LIMIT $3) n) d
+    CROSS JOIN unnest($4::text[], $5::int[], $6::bytea[]) WITH ORDINALITY k(name, projection, key, n)
+    CROSS JOIN LATERAL (SELECT ino FROM garth.name
+        WHERE account = $1 AND dir = d.dir AND name = k.name OFFSET 0) s
+    CROSS JOIN LATERAL (SELECT expires_at FROM garth.node
+        WHERE account = $1 AND ino = s.ino ORDER BY seq DESC LIMIT 1) v"
+);
+
 /// Passages that were asked for, with their files.
 pub(super) struct SentPassages {
     passages: usize,
     nodes: usize,
     names: usize,
+    deciding: Option<usize>,
     count: usize,
 }
 
 impl SentPassages {
-    /// Adds the statements that fetch passages with their files and the names of these.
-    pub(super) fn send(pipe: &mut Pipe<'_>, snapshot: &Snapshot<'_>, ids: &[i64], attributes: bool) -> Self {
+    /// Adds the statements that fetch passages with their files, the names of these, and the keys beside them
+    /// that decide about them.
+    pub(super) fn send(
+        pipe: &mut Pipe<'_>,
+        snapshot: &Snapshot<'_>,
+        ids: &[i64],
+        (files, attributes): (&FetchedFiles<'_>, bool),
+    ) -> Self {
         let keys = || vec![snapshot.account(), list(ids.iter().copied(), Type::INT8_ARRAY)];
-        let with = |last: Param| keys().into_iter().chain([last]).collect();
+        let with = |last: Param| keys().into_iter().chain([last]).collect::<Vec<Param>>();
         let passages = pipe.query(PASSAGES, keys());
         let nodes = pipe.query(NODES_OF_PASSAGES, with(param(attributes, Type::BOOL)));
-        let names = pipe.query(NAMES_OF_PASSAGES, with(param(FEW_NAMES, Type::INT8)));
-        Self { passages, nodes, names, count: ids.len() }
+        let few = || with(param(FEW_NAMES, Type::INT8));
+        let names = pipe.query(NAMES_OF_PASSAGES, few());
+        let by = files.registry().deciding();
+        let deciding = (!by.is_empty()).then(|| {
+            let names = texts(by.iter().map(|it| it.name.to_owned()));
+            let projections = list(by.iter().map(|it| projection(it.projection.number())), Type::INT4_ARRAY);
+            let of_node = list(by.iter().map(|it| it.key.as_bytes()), Type::BYTEA_ARRAY);
+            pipe.query(DECIDING, few().into_iter().chain([names, projections, of_node]).collect())
+        });
+        Self { passages, nodes, names, deciding, count: ids.len() }
     }
 
     /// Puts the files into `files`. Returns the passages that exist, in the order in which they were asked
@@ -231,7 +263,10 @@ impl SentPassages {
         put_nodes(&mut state, inos.iter().copied(), rows(self.nodes))?;
         // What an earlier round has fetched may be more.
         let new: Vec<u64> = inos.into_iter().filter(|ino| !state.names.contains_key(ino)).collect();
-        put_names(&mut state, new.into_iter(), FEW_NAMES, rows(self.names))?;
+        put_names(&mut state, new.iter().copied(), FEW_NAMES, rows(self.names))?;
+        if let Some(deciding) = self.deciding {
+            put_deciding(&mut state, &new, files.registry().deciding(), rows(deciding))?;
+        }
         Ok(found)
     }
 }
@@ -263,6 +298,11 @@ impl SentUnindexed {
         }
         Ok(inos)
     }
+}
+
+/// Returns the number of a projection as the table has it.
+fn projection(number: u32) -> i32 {
+    i32::try_from(number).unwrap_or(i32::MAX)
 }
 
 fn passage(row: &Row) -> Result<Passage> {
@@ -335,6 +375,30 @@ fn put_live(state: &mut State, asked: &BTreeSet<(Key, u32, String)>, rows: &[Row
         if expires.is_none_or(|at| at > state.now) {
             state.live.insert(key.clone(), Some(ino));
             state.keys.insert((ino, *projection, of_node.clone()), column(row, 3)?);
+        }
+    }
+    Ok(())
+}
+
+/// Puts keys that decide about files. Each of them is looked up in the directory of each name of the files.
+fn put_deciding(state: &mut State, inos: &[u64], by: &[DecidingKey], rows: &[Row]) -> Result<()> {
+    // A directory with a longer path has another key in the table.
+    let is_short = |dir: &str| dir.len() <= MAX_DIR;
+    let names = inos.iter().filter_map(|ino| state.names.get(ino));
+    let dirs = names.flat_map(|names| &names.paths).filter_map(|path| path.key().rsplit_once('/'));
+    let dirs: BTreeSet<String> =
+        dirs.filter(|(dir, _)| is_short(dir)).map(|(dir, _)| dir.to_owned()).collect();
+    for dir in dirs {
+        for it in by {
+            state.live.entry((dir.clone(), it.name.to_owned())).or_insert(None);
+        }
+    }
+    for row in rows {
+        let (dir, Some(it)) = (column::<&str>(row, 0)?, by.get(place(row, 1)?)) else { continue };
+        let (ino, expires): (u64, Option<i64>) = (number(row, 2)?, column(row, 3)?);
+        if is_short(dir) && expires.is_none_or(|at| at > state.now) {
+            state.live.insert((dir.to_owned(), it.name.to_owned()), Some(ino));
+            state.keys.insert((ino, it.projection.number(), it.key.to_owned()), column(row, 4)?);
         }
     }
     Ok(())

@@ -142,13 +142,26 @@ impl<'a> FetchedFiles<'a> {
                 }
                 if let Some(by) = self.registry.withheld(path) {
                     self.foresee_key(&by.file, by.projection, by.any);
-                    is_withheld = true;
+                    is_withheld |= self.may_have(&by.file, by.projection, by.any);
                 }
             }
             if is_withheld {
                 let mut state = self.state();
                 of_file.iter().for_each(|passage| state.foresee_lines(passage));
             }
+        }
+    }
+
+    /// Returns false if it is known that a file does not have a key.
+    fn may_have(&self, file: &TreePath, projection: Projection, key: &str) -> bool {
+        let state = self.state();
+        match key_of(file).and_then(|name| state.live.get(&name)) {
+            Some(Some(ino)) => {
+                let known = state.keys.get(&(*ino, projection.number(), key.to_owned()));
+                known.is_none_or(|has| *has)
+            }
+            Some(None) => false,
+            None => true,
         }
     }
 

@@ -300,7 +300,7 @@ impl<'a> PgPostings<'a> {
     async fn judged(&mut self, ids: &[i64], files: &mut JudgedFiles<FoundFile>) -> Result<Candidates> {
         let attributes = self.has_conditions();
         let mut pipe = self.snapshot.round();
-        let sent = SentPassages::send(&mut pipe, &self.snapshot, ids, attributes);
+        let sent = SentPassages::send(&mut pipe, &self.snapshot, ids, (self.files, attributes));
         let answers = pipe.run().await?;
         let mut found = Candidates::default();
         let (mut passages, mut new) = (Vec::new(), Vec::new());
