@@ -44,8 +44,8 @@ const NEW: &str = "SELECT id, tokens FROM garth.passage
         AND id <= (SELECT id FROM garth.passage
             WHERE account = $1 AND tokens IS NOT NULL ORDER BY id DESC LIMIT 1 OFFSET 128)
     ORDER BY id LIMIT 256 FOR UPDATE SKIP LOCKED";
-/// Removed passages, once there are 256. A sweep takes out those that were known at its beginning, so none are
-/// added to them before its end.
+/// Removed passages, once there are 256. A sweep takes out those that were known at its beginning, so none
+/// are added to them before its end.
 const REMOVED: &str = "SELECT id FROM garth.passage_gone
     WHERE account = $1
         AND EXISTS (SELECT 1 FROM garth.merging WHERE account = $1 AND holder = $2 AND token IS NULL)

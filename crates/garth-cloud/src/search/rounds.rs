@@ -3,7 +3,7 @@
 use std::future::Future;
 
 use garth_engine::engine::search::{
-    Answer, Candidates, FEW, FoundFile, Judge as _, JudgedFiles, Narrow, Narrowed, Newest, Passage, Place,
+    Answer, Candidates, FoundFile, Judge as _, JudgedFiles, Narrow, Narrowed, Newest, Passage, Place,
     Postings, QueryFilter, Shown, Start, Started, SubtreePassages, Totals, WordForm,
 };
 use garth_engine::model::{SearchAnswer, SearchQuery};
@@ -122,7 +122,7 @@ impl<'a> PgPostings<'a> {
         let query: &SearchQuery = self.filter.query();
         self.files.foresee_hits(&found, query);
         let missing = count_missing(&mut self.snapshot, self.files, &self.unindexed).await?;
-        // Withheld lines lead to further rows. Other hits have all they need with the rows that were foreseen.
+        // Withheld lines lead to further rows. Other hits have all they need with what was foreseen.
         let is_last = found.iter().all(|hit| !hit.file.withholds);
         let wanted = self.files.take_wanted();
         let mut pipe = self.snapshot.round();

@@ -12,8 +12,8 @@ use crate::client::{Param, Pipe, param};
 use crate::rows::columns::{column, int, number};
 use crate::rows::parameters::texts;
 
-/// Names in the subtrees of a query, one more than the limit `$6` if there are more; the newest passages of the
-/// files that the first names are of, one more than `$8`. With `$7`, none if there are more names.
+/// Names in the subtrees of a query, one more than the limit `$6` if there are more; the newest passages of
+/// the files that the first names are of, one more than `$8`. With `$7`, none if there are more names.
 macro_rules! passages_within {
     ($select:literal) => {
         concat!(

@@ -26,8 +26,8 @@ const OLDER: &str = "SELECT p.id, string_agg(t.token, ' ') FROM (SELECT id, toke
     WHERE t.token = ANY($2) GROUP BY p.id";
 const REMOVED: &str = "SELECT id FROM garth.passage_gone WHERE account = $1";
 /// Newest rows of tokens: block after block, until the passages that were not removed reach the limit. Each
-/// step is one look-up, so the age of the account does not count. A window over all rows of a token would read
-/// all of them.
+/// step is one look-up, so the age of the account does not count. A window over the rows of a token would
+/// read all of them.
 const NEWEST: &str = "SELECT k.n, r.block, r.ids, r.gone
     FROM unnest($2::text[], $3::bigint[]) WITH ORDINALITY k(token, most, n)
     CROSS JOIN (SELECT count(*) AS removed FROM garth.passage_gone WHERE account = $1) q
