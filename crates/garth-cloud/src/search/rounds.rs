@@ -134,7 +134,10 @@ impl<'a> PgPostings<'a> {
         sent.put(self.files, &answers)?;
         let hits = if is_last {
             let hits = self.filter.hits(found)?;
-            debug_assert!(!self.files.missed(), "all rows of hits are foreseen");
+            if self.files.missed() {
+                let message = "rows of a hit were not foreseen; this is a bug, please report it";
+                return Err(Error::new(ErrorKind::Io, message));
+            }
             hits
         } else {
             let hits = self.settled(|filter| filter.hits(found.clone())).await?;
@@ -176,7 +179,8 @@ impl<'a> PgPostings<'a> {
         let mut pipe = self.snapshot.round();
         let head = (!self.is_begun).then(|| SentHead::send(&mut pipe, &self.snapshot, self.files));
         let words = asked.words.iter().zip(&asked.limits);
-        let words = words.flat_map(|(forms, limits)| forms.iter().map(|form| (&form.word, limits.probe)));
+        let words =
+            words.flat_map(|(forms, limits)| forms.iter().map(move |form| (&form.word, limits.probe)));
         let near = asked.near.iter().map(|form| (&form.word, asked.near_most));
         let tokens = words.chain(near).map(|(token, most)| (token.clone(), most));
         let tokens = self.words.send(&mut pipe, &self.snapshot, tokens);
@@ -367,7 +371,7 @@ impl Postings for PgPostings<'_> {
         &mut self,
         asked: &[(FoundFile, Vec<Passage>)],
     ) -> impl Future<Output = Result<Vec<String>>> + Send {
-        self.settled(|filter| filter.texts(asked))
+        self.settled(move |filter| filter.texts(asked))
     }
 
     fn beginnings(&mut self, terms: &[Term]) -> impl Future<Output = Result<Vec<Vec<WordForm>>>> + Send {

