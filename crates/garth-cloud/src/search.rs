@@ -16,7 +16,7 @@ mod words;
 
 use garth_engine::Result;
 use garth_engine::engine::relational::confinement::Reach;
-use garth_engine::engine::search::{QueryFilter, SearchParams};
+use garth_engine::engine::search::{QueryFilter, SearchParams, search as rank};
 use garth_engine::model::{SearchAnswer, SearchQuery};
 use garth_engine::rule::{Registry, Rules};
 
@@ -66,7 +66,6 @@ async fn run(conn: &Connection, scope: Scope<'_>, query: &SearchQuery) -> Result
     };
     let question = filter.question().clone();
     let mut postings = PgPostings::new(snapshot, &files, filter);
-    let found =
-        garth_engine::engine::search::search(&mut postings, &question, SearchParams::of(query)).await?;
+    let found = rank(&mut postings, &question, SearchParams::of(query)).await?;
     postings.finish(found).await
 }

@@ -71,19 +71,35 @@ const PASSAGES: &str = "SELECT k.n, p.id, p.ino, p.off, p.len, p.lines, p.newlin
     FROM unnest($2::bigint[]) WITH ORDINALITY k(id, n)
     CROSS JOIN LATERAL (SELECT id, ino, off, len, lines, newline, form, words FROM garth.passage
         WHERE account = $1 AND id = k.id OFFSET 0) p";
-// Not `EXISTS`, which the database may turn into a table of all keys of the account.
-const LIVE: &str = "SELECT k.n, n.ino, v.expires_at, h.has IS NOT NULL
+/// Key of `k` that node `$ino` has, as `h`. Not `EXISTS`, which the database may turn into a table of all keys
+/// of the account, and not three equal columns, for which it may read all keys of the node.
+macro_rules! has_key {
+    ($ino:literal) => {
+        concat!(
+            "(SELECT projection, key, ino FROM garth.projected
+                WHERE account = $1 AND (projection, key, ino) >= (k.projection, k.key, ",
+            $ino,
+            ") ORDER BY projection, key, ino, line LIMIT 1) h
+            ON h.projection = k.projection AND h.key = k.key AND h.ino = ",
+            $ino
+        )
+    };
+}
+const LIVE: &str = concat!(
+    "SELECT k.n, n.ino, v.expires_at, h.ino IS NOT NULL
     FROM unnest($2::text[], $3::text[], $4::int[], $5::bytea[]) WITH ORDINALITY k(dir, name, projection, key, n)
     CROSS JOIN LATERAL (SELECT ino FROM garth.name
         WHERE account = $1 AND dir = k.dir AND name = k.name OFFSET 0) n
     CROSS JOIN LATERAL (SELECT expires_at FROM garth.node
         WHERE account = $1 AND ino = n.ino ORDER BY seq DESC LIMIT 1) v
-    LEFT JOIN LATERAL (SELECT 1 AS has FROM garth.projected
-        WHERE account = $1 AND projection = k.projection AND key = k.key AND ino = n.ino LIMIT 1) h ON true";
-const KEYS: &str = "SELECT k.n FROM unnest($2::bigint[], $3::int[], $4::bytea[]) WITH ORDINALITY
-        k(ino, projection, key, n)
-    CROSS JOIN LATERAL (SELECT 1 FROM garth.projected
-        WHERE account = $1 AND projection = k.projection AND key = k.key AND ino = k.ino LIMIT 1) h";
+    LEFT JOIN LATERAL ",
+    has_key!("n.ino")
+);
+const KEYS: &str = concat!(
+    "SELECT k.n FROM unnest($2::bigint[], $3::int[], $4::bytea[]) WITH ORDINALITY k(ino, projection, key, n)
+    JOIN LATERAL ",
+    has_key!("k.ino")
+);
 /// Line feeds before offsets: those of the counted blocks of 128 KiB, and of the passages after them.
 const LINES: &str = "SELECT k.n, (b.lines + coalesce(r.lines, 0))::bigint
     FROM unnest($2::bigint[], $3::bigint[]) WITH ORDINALITY k(ino, off, n)
@@ -202,7 +218,7 @@ impl SentKeys {
 
 /// Keys that decide about the files beside their own, in the directories of the files.
 const DECIDING: &str = concat!(
-    "SELECT d.dir, k.n, s.ino, v.expires_at, h.has IS NOT NULL
+    "SELECT d.dir, k.n, s.ino, v.expires_at, h.ino IS NOT NULL
     FROM (SELECT DISTINCT n.dir FROM ",
     of_passages!(),
     " CROSS JOIN LATERAL (SELECT dir FROM garth.name
@@ -212,8 +228,8 @@ const DECIDING: &str = concat!(
         WHERE account = $1 AND dir = d.dir AND name = k.name OFFSET 0) s
     CROSS JOIN LATERAL (SELECT expires_at FROM garth.node
         WHERE account = $1 AND ino = s.ino ORDER BY seq DESC LIMIT 1) v
-    LEFT JOIN LATERAL (SELECT 1 AS has FROM garth.projected
-        WHERE account = $1 AND projection = k.projection AND key = k.key AND ino = s.ino LIMIT 1) h ON true"
+    LEFT JOIN LATERAL ",
+    has_key!("s.ino")
 );
 
 /// Passages that were asked for, with their files.

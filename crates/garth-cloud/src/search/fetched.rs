@@ -18,7 +18,7 @@ use garth_engine::rule::projection::{ContentProjection, Keys, kept_keys};
 use garth_engine::rule::{Registry, Searchable};
 use garth_engine::text::passage::lines;
 use garth_engine::text::secret::CONTEXT;
-use garth_engine::{Result, TreePath};
+use garth_engine::{Error, ErrorKind, Result, TreePath};
 
 use crate::rows::columns::attributes;
 
@@ -256,7 +256,7 @@ impl State {
 }
 
 impl Files for FetchedFiles<'_> {
-    type Error = garth_engine::Error;
+    type Error = Error;
 
     fn node(&self, ino: Ino) -> Result<Option<FileNode>> {
         let mut state = self.state();
@@ -296,10 +296,7 @@ impl Files for FetchedFiles<'_> {
 
     fn nodes_within(&self, _: &Within, _: &TreePath, _: usize) -> Result<Vec<u64>> {
         // The rounds of this engine read the passages of subtrees, and not their nodes.
-        Err(garth_engine::Error::new(
-            garth_engine::ErrorKind::Unsupported,
-            "nodes of subtrees are not fetched",
-        ))
+        Err(Error::new(ErrorKind::Unsupported, "nodes of subtrees are not fetched"))
     }
 
     fn live_file(&self, path: &TreePath) -> Result<Option<Ino>> {

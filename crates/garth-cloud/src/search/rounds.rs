@@ -10,13 +10,14 @@ use garth_engine::model::{SearchAnswer, SearchQuery};
 use garth_engine::text::question::Term;
 use garth_engine::{Error, ErrorKind, Result};
 use tokio_postgres::Row;
+use tokio_postgres::types::Type;
 
 use super::fetch::{SentKeys, SentPassages, SentUnindexed};
 use super::fetched::FetchedFiles;
 use super::snapshot::Snapshot;
 use super::subtrees::{self, Bound};
 use super::words::WordIndex;
-use crate::client::Pipe;
+use crate::client::{Pipe, param};
 use crate::rows::columns::{column, number};
 
 /// Size of the index, and the time. The newest passage may have been removed, so it is looked up.
@@ -240,7 +241,7 @@ impl<'a> PgPostings<'a> {
         if self.filter.is_limited() {
             return subtrees::send(pipe, &self.snapshot, self.filter.within(), bound);
         }
-        let most = crate::client::param(bound.passages as i64 + 1, tokio_postgres::types::Type::INT8);
+        let most = param(bound.passages as i64 + 1, Type::INT8);
         pipe.query(NEWEST_PASSAGES, vec![self.snapshot.account(), most])
     }
 

@@ -1,9 +1,9 @@
 //! Subtrees of a query: their files, and the passages of these.
 
-use garth_engine::Result;
 use garth_engine::engine::planner::Region;
 use garth_engine::engine::search::{ROWS, WordForm};
 use garth_engine::model::Within;
+use garth_engine::{Result, TreePath};
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
@@ -117,7 +117,7 @@ fn params(snapshot: &Snapshot<'_>, within: &Within, bound: Bound) -> Vec<Param> 
 }
 
 /// Returns the ranges of keys of the directories at and below a top, without what is excluded from it.
-fn directories(within: &Within, top: &garth_engine::TreePath) -> Vec<(String, String)> {
+fn directories(within: &Within, top: &TreePath) -> Vec<(String, String)> {
     let without = within.exclusions_below(top).map(|path| path.key().to_owned()).collect();
     let region = Region { dir: top.key().to_owned(), without, ..Region::default() };
     // A text of the database has no NUL. No key has one either, so the next character bounds the same keys.
@@ -127,8 +127,6 @@ fn directories(within: &Within, top: &garth_engine::TreePath) -> Vec<(String, St
 
 #[cfg(test)]
 mod tests {
-    use garth_engine::TreePath;
-
     use super::*;
 
     #[test]
