@@ -71,8 +71,8 @@ const PASSAGES: &str = "SELECT k.n, p.id, p.ino, p.off, p.len, p.lines, p.newlin
     FROM unnest($2::bigint[]) WITH ORDINALITY k(id, n)
     CROSS JOIN LATERAL (SELECT id, ino, off, len, lines, newline, form, words FROM garth.passage
         WHERE account = $1 AND id = k.id OFFSET 0) p";
-/// Key of `k` that node `$ino` has, as `h`. Not `EXISTS`, which the database may turn into a table of all keys
-/// of the account, and not three equal columns, for which it may read all keys of the node.
+/// Key of `k` that node `$ino` has, as `h`. Not `EXISTS`, which the database may turn into a table of all
+/// keys of the account, and not three equal columns, for which it may read all keys of the node.
 macro_rules! has_key {
     ($ino:literal) => {
         concat!(
