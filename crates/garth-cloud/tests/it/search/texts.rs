@@ -39,7 +39,8 @@ impl Texts {
     /// Returns a word, more often one of the first.
     fn word(&mut self) -> &'static str {
         let most = 1 + self.number() % self.words.len();
-        self.words[self.number() % most]
+        let place = self.number() % most;
+        self.words[place]
     }
 
     /// Returns a text of about `size` bytes, in lines of some words.
