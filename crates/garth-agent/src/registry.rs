@@ -30,6 +30,7 @@ pub fn registry() -> Registry {
     static REGISTRY: LazyLock<Registry> = LazyLock::new(|| {
         Registry::new(VERSION, rules(), projections::all(), searchable::searchable)
             .withholding(searchable::withheld)
+            .deciding_by(searchable::deciding())
             .naming_by(naming::naming)
             .limiting_content(content_limits::content_limits())
     });

@@ -8,6 +8,7 @@
 //! - [`indexing`]: text that is indexed after its commit, and derived rows that are derived again;
 //! - [`query_keys`]: nodes by the keys that are derived from them;
 //! - `reads`: rows that reads of a tree fetch, in rounds;
+//! - [`search`]: hits in the index of words, and its merge;
 //! - `values`: values of columns and parameters;
 //! - [`store`]: the tree of an account, as the interfaces use it;
 //! - [`home`]: accounts, their keys and trees.
@@ -25,5 +26,6 @@ pub mod query_keys;
 mod reads;
 pub mod rows;
 pub mod schema;
+pub mod search;
 pub mod store;
 mod values;

@@ -19,5 +19,6 @@ mod it {
     mod pool;
     mod reads;
     mod schema;
+    mod search;
     mod trips;
 }

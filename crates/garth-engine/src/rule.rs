@@ -35,7 +35,7 @@ pub use judge::{
 };
 pub use lines::Place;
 pub use path_pattern::PathPattern;
-pub use registry::{Naming, Registry, Searchable, WithheldLines};
+pub use registry::{DecidingKey, Naming, Registry, Searchable, WithheldLines};
 pub use schema::SchemaText;
 
 use crate::error::{Error, ErrorKind, Result};

@@ -5,7 +5,7 @@
 use std::sync::LazyLock;
 
 use garth_engine::TreePath;
-use garth_engine::rule::{PathPattern, Searchable, WithheldLines};
+use garth_engine::rule::{DecidingKey, PathPattern, Searchable, WithheldLines};
 
 use super::projections::memories::{MEMORIES, MEMORY_STATUS};
 use super::projections::sessions::{RETRACTED, SESSION_LINE, retracted_keys};
@@ -42,6 +42,8 @@ const ELSEWHERE: [&str; 2] = ["/.outbox/**", "/agents/*/sessions/**"];
 const OVERLAYS: &str = "/.garth/overlays/";
 /// Log of messages of a session.
 const MESSAGES_FILE: &str = "messages.jsonl";
+/// Log of events of a session, which say what messages are retracted.
+const EVENTS_FILE: &str = "events.jsonl";
 
 /// Status of an active memory.
 const ACTIVE: &str = "ACTIVE";
@@ -92,11 +94,19 @@ fn in_overlay(path: &TreePath) -> Option<TreePath> {
     Some(TreePath::from_row("", shown))
 }
 
+/// Returns the keys by which [`searchable`] and [`withheld`] decide.
+pub(super) fn deciding() -> Vec<DecidingKey> {
+    vec![
+        DecidingKey { name: META, projection: MEMORY_STATUS, key: ACTIVE },
+        DecidingKey { name: EVENTS_FILE, projection: SESSION_LINE, key: RETRACTED },
+    ]
+}
+
 /// Returns which lines of the file at a path search omits: the messages that events have retracted.
 pub(super) fn withheld(path: &TreePath) -> Option<WithheldLines> {
     static MESSAGES: LazyLock<PathPattern> = LazyLock::new(|| PathPattern::built_in(session_lines::MESSAGES));
     let dir = path.parent().filter(|_| path.name() == Some(MESSAGES_FILE) && MESSAGES.has(path))?;
-    let file = TreePath::from_row(dir.key(), "events.jsonl");
+    let file = TreePath::from_row(dir.key(), EVENTS_FILE);
     Some(WithheldLines { file, projection: SESSION_LINE, any: RETRACTED, keys: retracted_keys })
 }
 
@@ -106,6 +116,22 @@ mod tests {
 
     fn of(path: &str) -> Searchable {
         searchable(&TreePath::parse(path).unwrap())
+    }
+
+    #[test]
+    fn keys_that_decide_are_known_beforehand() {
+        let decides = |file: &TreePath, projection, key| {
+            deciding()
+                .iter()
+                .any(|it| (Some(it.name), it.projection, it.key) == (file.name(), projection, key))
+        };
+        for path in ["/users/a/memories/profile/content.md", "/agents/a/memories/cases/x/.abstract.md"] {
+            let Searchable::While { file, projection, key, .. } = of(path) else { panic!("{path}") };
+            assert!(decides(&file, projection, key), "{path}");
+        }
+        let messages = TreePath::parse("/users/a/agents/b/session/s/messages.jsonl").unwrap();
+        let by = withheld(&messages).unwrap();
+        assert!(decides(&by.file, by.projection, by.any));
     }
 
     #[test]

@@ -163,9 +163,15 @@ CREATE TABLE garth.passage (
   PRIMARY KEY (account, id));
 CREATE UNIQUE INDEX passage_place ON garth.passage (account, ino, off);
 CREATE INDEX passage_new ON garth.passage (account, id) WHERE tokens IS NOT NULL;
-CREATE TABLE garth.posting (account bigint, token text COLLATE "C", block bigint, first bigint NOT NULL, count int NOT NULL, ids bytea NOT NULL,
+-- Merged passages that contain a token: those of the 4,096 numbers of a block, each as two bytes, its place in the
+-- block. The empty token has the merged passages that were removed, until a sweep has taken them out of all rows.
+CREATE TABLE garth.posting (account bigint, token text COLLATE "C", block bigint, count int NOT NULL, ids bytea NOT NULL,
   PRIMARY KEY (account, token, block));
+-- Removed passages whose `tokens` were null, and which are in no row of the empty token yet.
 CREATE TABLE garth.passage_gone (account bigint, id bigint, PRIMARY KEY (account, id));
+-- Server that merges, until its lease ends, and the row of `posting` up to which it has swept, during a sweep.
+CREATE TABLE garth.merging (account bigint PRIMARY KEY, holder bytea NOT NULL, until bigint NOT NULL,
+  token text COLLATE "C", block bigint) WITH (fillfactor = 50);
 CREATE TABLE garth.passage_lines (account bigint, ino bigint, block bigint, lines bigint NOT NULL, PRIMARY KEY (account, ino, block));
 -- Files whose text is to be indexed from `off` on. A server that does so has a lease, which ends at `until`, and so
 -- does a file that cannot be read. `head.unindexed` is 1 if an account may have such files.

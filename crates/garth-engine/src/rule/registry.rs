@@ -29,6 +29,7 @@ struct Set {
     searchable: fn(&TreePath) -> Searchable,
     withheld: fn(&TreePath) -> Option<WithheldLines>,
     naming: fn(&TreePath) -> Naming,
+    deciding: Vec<DecidingKey>,
     content_limits: Vec<ContentLimit>,
 }
 
@@ -53,6 +54,17 @@ pub struct WithheldLines {
     pub any: &'static str,
     /// Returns the keys of a line, of which one is enough.
     pub keys: fn(u64) -> [String; 2],
+}
+
+/// Key of a file that decides about the files beside it: whether search finds them, or leaves out lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DecidingKey {
+    /// Name of the file.
+    pub name: &'static str,
+    /// The projection of the key.
+    pub projection: Projection,
+    /// The key.
+    pub key: &'static str,
 }
 
 /// Visibility of a file to search.
@@ -98,6 +110,7 @@ impl Registry {
             searchable,
             withheld: |_| None,
             naming: |_| Naming::default(),
+            deciding: Vec::new(),
             content_limits: Vec::new(),
         }))
     }
@@ -114,6 +127,14 @@ impl Registry {
     pub fn naming_by(self, naming: fn(&TreePath) -> Naming) -> Self {
         let set = Arc::unwrap_or_clone(self.0);
         Self(Arc::new(Set { naming, ..set }))
+    }
+
+    /// Sets the keys that an engine reads together with the files that they decide about, if a round trip
+    /// matters to it. What a search shows does not depend on them.
+    #[must_use]
+    pub fn deciding_by(self, deciding: Vec<DecidingKey>) -> Self {
+        let set = Arc::unwrap_or_clone(self.0);
+        Self(Arc::new(Set { deciding, ..set }))
     }
 
     /// Sets the content limits that a new tree begins with. They are written into its retention, which
@@ -188,6 +209,11 @@ impl Registry {
     /// Returns the lines of the file at a path that search leaves out.
     pub fn withheld(&self, path: &TreePath) -> Option<WithheldLines> {
         (self.0.withheld)(path)
+    }
+
+    /// Returns the keys that decide about the files beside their own.
+    pub fn deciding(&self) -> &[DecidingKey] {
+        &self.0.deciding
     }
 
     /// Returns the names in a path that say what the file is about.

@@ -1,7 +1,7 @@
 //! A registry for tests of the engine: one rule of each kind, a projection by line and one of whole files.
 
 use super::projection::{ContentProjection, Keys};
-use super::registry::{Registry, Searchable};
+use super::registry::{DecidingKey, Registry, Searchable};
 use super::{Constraint, Rule};
 use crate::model::Projection;
 use crate::path::TreePath;
@@ -27,7 +27,8 @@ pub fn registry() -> Registry {
         Rule::built_in("/agents/*/settings.json", Constraint::NotInSessions),
         Rule::built_in("/skills/**", Constraint::NotInSessions),
     ];
-    Registry::new(1, rules, vec![first_word(), words(), status()], searchable)
+    let deciding = vec![DecidingKey { name: ".status", projection: STATUS, key: "ACTIVE" }];
+    Registry::new(1, rules, vec![first_word(), words(), status()], searchable).deciding_by(deciding)
 }
 
 /// Returns the projection of [`FIRST_WORD`].

@@ -67,6 +67,11 @@ impl<'a, F: Files> QueryFilter<'a, F> {
         &self.question
     }
 
+    /// Returns the subtrees to search.
+    pub fn within(&self) -> &Within {
+        &self.within
+    }
+
     /// Returns all passages that were found, best first, as hits. Reads the text of those for which the query
     /// asks for it.
     ///

@@ -17,7 +17,7 @@ use super::postings::{
 };
 use super::run::{Answer, SearchParams, search};
 use crate::error::{Error, ErrorKind};
-use crate::model::{SearchAnswer, SearchMode, SearchQuery};
+use crate::model::SearchAnswer;
 use crate::text::question::{Question, Term};
 
 /// Called for each row that is read; an error ends the search.
@@ -368,10 +368,7 @@ pub fn search_files<F: Files, L: Lookups<Error = F::Error>>(
     missing: u64,
 ) -> Result<SearchAnswer, F::Error> {
     let question = filter.question().clone();
-    let query: &SearchQuery = filter.query();
-    let SearchQuery { limit, per_file, neighbours, quick, .. } = *query;
-    let meaning = query.mode == SearchMode::Meaning && !quick;
-    let asked = SearchParams { text: &query.text, limit, per_file, neighbours, meaning, quick };
+    let asked = SearchParams::of(filter.query());
     let found: Answer<FoundFile> = Local::new(lookups, &mut filter).search(&question, asked)?;
     Ok(SearchAnswer { hits: filter.hits(found.found)?, more: found.more, missing })
 }

@@ -21,7 +21,7 @@ use super::postings::{
     SubtreePassages, WordLimits,
 };
 use super::score::{Candidate, NearWord, Ranked, english_share, near_words, rarity, saturated};
-use crate::model::Ino;
+use crate::model::{Ino, SearchMode, SearchQuery};
 use crate::text::question::{Part, Question, asking};
 use crate::text::token::{of_word, words};
 
@@ -69,6 +69,15 @@ pub struct SearchParams<'a> {
     pub meaning: bool,
     /// True to read only a few rows.
     pub quick: bool,
+}
+
+impl<'a> SearchParams<'a> {
+    /// Returns the parameters of a query.
+    pub fn of(query: &'a SearchQuery) -> Self {
+        let SearchQuery { limit, per_file, neighbours, quick, .. } = *query;
+        let meaning = query.mode == SearchMode::Meaning && !quick;
+        Self { text: &query.text, limit, per_file, neighbours, meaning, quick }
+    }
 }
 
 /// One of the best passages of a file for a question.
