@@ -13,15 +13,35 @@ fn pack_row(row: &Row<'_>) -> rusqlite::Result<PackRow> {
     Ok((row.get(0)?, row.get(1)?, row.get(2)?))
 }
 
-/// Writes a pack file. Returns its id.
+/// Writes the pack file of an upload, which no commit uses yet. Returns its id.
 ///
 /// SQLite gives the id of a removed row again. Versions that removed a pack before its holes may have left
 /// some, which are none of this file.
 pub(crate) fn insert(conn: &Connection, file: &str, size: u64) -> DbResult<i64> {
-    conn.prepare_cached("INSERT INTO pack (file, size) VALUES (?1, ?2)")?.execute(params![file, size])?;
+    let sql = "INSERT INTO pack (file, size, unused) VALUES (?1, ?2, 1)";
+    conn.prepare_cached(sql)?.execute(params![file, size])?;
     let id = conn.last_insert_rowid();
     conn.prepare_cached("DELETE FROM hole WHERE pack = ?1")?.execute([id])?;
     Ok(id)
+}
+
+/// Returns true if no commit has used some pack file.
+pub(crate) fn any_unused(conn: &Connection) -> DbResult<bool> {
+    Ok(one(conn, "SELECT 1 FROM pack WHERE unused = 1 LIMIT 1", [], |_| Ok(()))?.is_some())
+}
+
+/// Records that a commit uses the pack file of this name, if there is one.
+pub(crate) fn use_file(conn: &Connection, file: &str) -> DbResult<()> {
+    let sql = "UPDATE pack SET unused = 0 WHERE file = ?1 AND unused = 1";
+    conn.prepare_cached(sql)?.execute([file])?;
+    Ok(())
+}
+
+/// Records that a commit uses the pack file that has a chunk, if one has it.
+pub(crate) fn use_file_of(conn: &Connection, chunk: u64) -> DbResult<()> {
+    let sql = "UPDATE pack SET unused = 0 WHERE id = (SELECT pack FROM chunk WHERE id = ?1) AND unused = 1";
+    conn.prepare_cached(sql)?.execute([chunk])?;
+    Ok(())
 }
 
 /// Dooms a file to which no row has ever referred. No read can be using it, so it is due at once, without a
@@ -53,15 +73,6 @@ pub(crate) fn doom_if_empty(conn: &Connection, pack: i64, now: Timestamp) -> DbR
     let sql =
         "UPDATE pack SET doomed_at = ?2 WHERE id = ?1 AND NOT EXISTS (SELECT 1 FROM chunk WHERE pack = ?1)";
     conn.prepare_cached(sql)?.execute(params![pack, now.0])?;
-    Ok(())
-}
-
-/// Makes the unused ranges of a pack file due at once, and the file itself if it is doomed.
-pub(crate) fn end_grace(conn: &Connection, file: &str) -> DbResult<()> {
-    let sql = "UPDATE pack SET doomed_at = 0 WHERE file = ?1 AND doomed_at IS NOT NULL";
-    conn.prepare_cached(sql)?.execute([file])?;
-    let sql = "UPDATE hole SET freed_at = 0 WHERE pack = (SELECT id FROM pack WHERE file = ?1)";
-    conn.prepare_cached(sql)?.execute([file])?;
     Ok(())
 }
 
