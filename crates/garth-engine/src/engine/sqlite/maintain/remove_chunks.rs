@@ -61,18 +61,21 @@ impl SqliteFs {
     pub(super) fn give_back(&self, times: Times, collected: &mut Collected) -> Result<()> {
         // Files and ranges that were marked until then are beyond the grace period.
         let before = times.removed_before.0;
-        if self.with_view(|view| packs::any_due(view.conn, before))? {
-            // Otherwise a loss of power could bring rows back that refer to the removed files.
-            block_on(self.sync())?;
-        }
         while self.remove_packs(before, collected)? {}
         while self.punch_holes(before, collected)? {}
         Ok(())
     }
 
+    /// Makes the changes durable that left these files or ranges unused. After they were listed: some are due
+    /// as soon as they are unused, and a loss of power could bring rows back that refer to removed bytes.
+    fn settle_unused<T>(&self, listed: &[T]) -> Result<()> {
+        if listed.is_empty() { Ok(()) } else { block_on(self.sync()).map(drop) }
+    }
+
     /// Removes some of the empty pack files. Returns true if there were any.
     fn remove_packs(&self, before: i64, collected: &mut Collected) -> Result<bool> {
         let packs = self.with_view(|view| packs::doomed(view.conn, before, PIECE))?;
+        self.settle_unused(&packs)?;
         let (failpoints, mut gone) = (self.inner.runtime.failpoints(), Vec::new());
         for (_, file, size) in packs {
             failpoints.pass("gc-unlink")?;
@@ -103,6 +106,7 @@ impl SqliteFs {
     /// Gives some of the unused ranges of pack files back. Returns true if there were any.
     fn punch_holes(&self, before: i64, collected: &mut Collected) -> Result<bool> {
         let holes = self.with_view(|view| packs::holes(view.conn, before, PIECE))?;
+        self.settle_unused(&holes)?;
         let mut punched = Vec::new();
         for hole in holes {
             self.inner.runtime.failpoints().pass("gc-punch")?;
@@ -330,5 +334,25 @@ mod tests {
         block_on(many).unwrap();
         assert_eq!(account.collect().packs, 1);
         assert_eq!(account.count("SELECT (SELECT count(*) FROM hole) + (SELECT count(*) FROM pack)"), 0);
+    }
+
+    #[test]
+    fn unused_bytes_are_removed_after_a_sync_that_follows_their_list() {
+        let account = SampleAccount::new();
+        let (syncs, mut collected) = (|| account.count("SELECT syncs FROM head"), Collected::default());
+        let before = syncs();
+        let mut remove = || {
+            assert!(!account.fs.punch_holes(0, &mut collected).unwrap());
+            account.fs.remove_packs(0, &mut collected).unwrap()
+        };
+        assert!(!remove());
+        assert_eq!(syncs(), before, "nothing is due");
+        // Due at once, and perhaps not durable.
+        account.fs.step(|conn, _| packs::insert_doomed(conn, "file.pack")).unwrap();
+        assert!(remove());
+        assert_eq!(syncs(), before + 1);
+        account.fs.step(|conn, _| packs::add_hole(conn, 7, 0, 1, Timestamp(0))).unwrap();
+        assert!(account.fs.punch_holes(0, &mut collected).unwrap());
+        assert_eq!(syncs(), before + 2);
     }
 }
