@@ -222,6 +222,33 @@ fn history_cursor_before_oldest_is_gone() {
 }
 
 #[test]
+fn files_of_a_session_are_listed_after_folding() {
+    let server = Server::start();
+    let of = |name: &str, more: Value| {
+        let mut body = json!({"agent": "default", "user": "ann", "name": name});
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        body.to_string()
+    };
+    server.ok("sessions/create", of("early", json!({})));
+    let oldest = block_on(async {
+        let account = server.home.account("acme").await.unwrap();
+        account.set_retention(Retention { commits: Some(0), ..Retention::default() }).await.unwrap();
+        account.gc(Duration::ZERO).await.unwrap();
+        account.retention().await.unwrap().oldest.0
+    });
+    server.ok("sessions/create", of("late", json!({})));
+    for (name, begins) in [("early", Some(oldest)), ("late", None)] {
+        let message = json!([{"role": "user", "content": "Where is the parser?"}]);
+        server.ok("sessions/append", of(name, json!({"messages": message})));
+        let page = server.ok("sessions/provenance", of(name, json!({})));
+        let paths: Vec<&str> =
+            page["items"].as_array().unwrap().iter().filter_map(|file| file["path"].as_str()).collect();
+        assert!(paths.iter().any(|path| path.ends_with("messages.jsonl")), "{name}: {paths:?}");
+        assert_eq!(page["oldest"].as_u64(), begins, "{name}");
+    }
+}
+
+#[test]
 fn agents_have_separate_keys() {
     let server = Server::start();
     server.ok("put", r#"{"agent_id":"other","path":"/a","value":1}"#);
