@@ -276,6 +276,37 @@ fn full_account_recovers_by_a_path_class_and_collecting() {
 }
 
 #[test]
+fn gc_names_a_snapshot_that_keeps_old_content() {
+    let garth = Garth::new();
+    garth.write("/logs/a", "one");
+    garth.ok(&["retention", "class", "/logs/**", "--keep", "off"]);
+    garth.ok(&["snapshot", "create", "before"]);
+    garth.write("/logs/a", "two");
+    for args in [&["gc"][..], &["gc", "--dry-run"]] {
+        let said = garth.ok(args);
+        assert!(said.contains("snapshot before keeps the old content of its state"), "{said}");
+    }
+    garth.ok(&["snapshot", "rm", "before"]);
+    let said = garth.ok(&["gc"]);
+    assert!(said.contains("made 1 old content unreadable") && !said.contains("snapshot"), "{said}");
+}
+
+#[test]
+fn status_and_overlays_of_a_full_account_say_what_helps() {
+    let garth = Garth::new();
+    garth.write("/a", "text");
+    garth.ok(&["overlay", "create", "draft"]);
+    let stored = garth.json(&["usage"])["stored"].as_u64().unwrap();
+    // Less than the smallest file takes.
+    garth.ok(&["retention", "set", "--max-stored", &(stored + 4200).to_string()]);
+    garth.fails(6, &["write", "/b"]);
+    let status = garth.ok(&["status"]);
+    assert!(status.contains("full: writes are refused"), "{status}");
+    let said = garth.fails(6, &["rm", "/a", "--overlay", "draft"]);
+    assert!(said.contains("remove the overlay, or something outside of it"), "{said}");
+}
+
+#[test]
 fn full_account_takes_an_empty_file_in_place_of_another() {
     let garth = Garth::new();
     garth.write("/a", "text");

@@ -313,7 +313,7 @@ pub struct RetentionState {
     pub folded: Seq,
     /// Stored bytes, which the limit counts.
     pub stored: u64,
-    /// True if the limit on stored bytes leaves no room for the smallest commit that adds something.
+    /// True if the limit on stored bytes leaves no room for a small file.
     pub full: bool,
     /// First thing that keeps `oldest` or `folded` from rising, if any.
     pub held_by: Option<Hold>,

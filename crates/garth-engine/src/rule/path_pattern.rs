@@ -72,6 +72,12 @@ impl PathPattern {
         if rest.is_empty() || rest.len() > MAX_PATH {
             return Err(bad("is not a pattern"));
         }
+        if rest.strip_suffix('/').is_some_and(|dir| !dir.ends_with(['/', '*'])) {
+            let shown = shown(text);
+            let message =
+                format!("{shown}: ends with `/`; write {shown}** for everything below the directory");
+            return Err(Error::invalid(message));
+        }
         let segments: Result<Vec<Segment>> = rest
             .split('/')
             .map(|segment| match segment {
@@ -239,6 +245,11 @@ fn is_control(c: char) -> bool {
 
 /// Returns the error of a pattern, with the beginning of its text and control characters as escapes.
 fn invalid(text: &str, why: &str) -> Error {
+    Error::invalid(format!("{}: {why}; write a pattern such as /agents/*/notes/**", shown(text)))
+}
+
+/// Returns the first characters of a pattern, without control characters.
+fn shown(text: &str) -> String {
     let mut shown = String::new();
     // By characters: a cut at a byte could split one.
     let mut rest = text.chars();
@@ -251,7 +262,7 @@ fn invalid(text: &str, why: &str) -> Error {
     if rest.next().is_some() {
         shown.push('…');
     }
-    Error::invalid(format!("{shown}: {why}; write a pattern such as /agents/*/notes/**"))
+    shown
 }
 
 /// Compiles a segment with wildcards.
@@ -471,6 +482,14 @@ mod tests {
         ] {
             let error = PathPattern::parse(text).expect_err(text);
             assert!(error.is(crate::ErrorKind::InvalidArgument), "{error}");
+        }
+    }
+
+    #[test]
+    fn pattern_of_a_directory_names_the_one_below_it() {
+        for (text, due) in [("/logs/", "write /logs/** for"), ("a/b/", "write a/b/** for")] {
+            let error = PathPattern::parse(text).unwrap_err();
+            assert!(error.message().contains(due), "{error}");
         }
     }
 

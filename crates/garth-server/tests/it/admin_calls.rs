@@ -271,6 +271,23 @@ fn full_account_refuses_puts_with_quota_exceeded() {
 }
 
 #[test]
+fn usage_of_a_missing_directory_names_it() {
+    let server = Server::start();
+    let message = post(&server, "usage", &json!({"path": "/nope"})).refused(404, "NOT_FOUND");
+    assert!(message.starts_with("/nope: "), "{message}");
+}
+
+#[test]
+fn full_account_is_told_from_a_quota_without_read_scope() {
+    let server = Server::start();
+    call(&server, "retention/set", &json!({"max_stored": 0}));
+    let writer = server.key("acme", &[Scope::FilesWrite]);
+    let headers = format!("authorization: Bearer {writer}\r\n");
+    let message = server.request("PUT", "/v1/fs/a", &headers, b"x").refused(403, "QUOTA_EXCEEDED");
+    assert!(message.contains("limit on stored bytes"), "{message}");
+}
+
+#[test]
 fn full_account_does_not_grow_with_keys() {
     let server = Server::start();
     let set = |key: &str, limits: &Value| send(&server, key, "retention/set", limits);

@@ -8,8 +8,8 @@ use crate::engine::planner::{Delta, Planned, Rows as _};
 use crate::engine::sqlite::planner_rows::PlannerRows;
 use crate::engine::sqlite::schema::SUBJECT;
 use crate::engine::sqlite::tables::{head, live_names, staged};
-use crate::error::{Error, ErrorKind, Result};
-use crate::model::{Attributes, Batch, Op};
+use crate::error::{Advice, Error, ErrorKind, Result};
+use crate::model::{Attributes, Batch, Op, Special};
 use crate::sqlite::DbResult;
 use crate::text::passage::is_text;
 
@@ -17,6 +17,9 @@ use crate::text::passage::is_text;
 const COMMIT: u64 = 4096;
 /// Bytes that each of its other rows is expected to add, with its share of the indexes.
 const ROW: u64 = 256;
+/// Bytes that a file with a short name and a short text is expected to add: rows of its name, its node, its
+/// directory, its attributes and its extent, and what is in them.
+const SMALL_FILE: u64 = COMMIT + 5 * ROW + 64;
 /// Copies of the path of a name: in its row, and in two indexes or one of them and the log.
 const PATHS: u64 = 3;
 /// Bytes of text for each byte that the search index is expected to add, with its passages: most words of a
@@ -61,9 +64,9 @@ pub(super) fn check(
     let (used, arriving) = count().map_err(|error| error.describe(&SUBJECT))?;
     let index = index_growth(rows, delta)?;
     let (used, growth) = (used.saturating_add(*unwritten), arriving.saturating_add(index));
-    if let Err(refused) = check_room(limit, used, growth) {
+    if check_room(limit, used, growth).is_err() {
         if delta.staged.is_empty() {
-            return Err(refused);
+            return Err(full_for(batch));
         }
         // Uploads that wait for their commits must not refuse each other: the first commit takes the room.
         let own = delta.staged.iter().map(|(id, _)| *id).collect();
@@ -79,16 +82,32 @@ pub(crate) fn check_room(limit: u64, used: u64, arriving: u64) -> Result<()> {
     if used.saturating_add(arriving) <= limit { Ok(()) } else { Err(full()) }
 }
 
-/// Returns true if the account has no room for the smallest commit that adds something.
+/// Returns true if the account has no room for a small file.
 pub(crate) fn is_full(limit: u64, used: u64) -> bool {
-    check_room(limit, used, COMMIT).is_err()
+    check_room(limit, used, SMALL_FILE).is_err()
 }
 
 /// Returns the error for a full account. It has no numbers: the use of others is not every caller's to know.
 pub(super) fn full() -> Error {
-    let message = "the account has no room for this: remove something and collect, keep less of the past, or have \
-                   the limit on stored bytes raised";
-    Error::new(ErrorKind::QuotaExceeded, message)
+    no_room("remove something and collect, keep less of the past, or have the limit raised")
+}
+
+/// Returns the error for a batch for which the account has no room.
+fn full_for(batch: &Batch) -> Error {
+    // An overlay hides what is removed below it, and stores that.
+    let hides = |op: &Op| matches!(op, Op::Mknod { node: Special::Whiteout, .. });
+    match batch.ops.iter().any(hides) {
+        true => no_room(
+            "a removal in an overlay takes room, too: remove the overlay, or something outside of it, and \
+             collect, keep less of the past, or have the limit raised",
+        ),
+        false => full(),
+    }
+}
+
+fn no_room(advice: &str) -> Error {
+    let message = "the account has no room for this under its limit on stored bytes";
+    Error::new(ErrorKind::QuotaExceeded, message).advising(Advice::StoredBytes, advice)
 }
 
 /// Returns true for a batch that adds no name and no content, and ends names, content or snapshots, of which
@@ -279,6 +298,35 @@ mod tests {
         }
         block_on(account.fs.set_retention(Retention::default())).unwrap();
         account.commit(write("/c", 1)).unwrap();
+    }
+
+    #[test]
+    fn account_without_room_for_a_file_is_full() {
+        let account = account();
+        account.commit(write("/a", 100)).unwrap();
+        let is_full = || block_on(account.fs.retention()).unwrap().full;
+        for more in [0, COMMIT, COMMIT + 2 * ROW, SMALL_FILE - 1] {
+            account.leave(more);
+            assert!(is_full(), "{more}");
+        }
+        // Setting the limit may take pages itself.
+        account.leave(SMALL_FILE + 16_384);
+        assert!(!is_full());
+        let text = SetAttrs::new().content_type("text/markdown");
+        account.commit(Batch::new([Op::write(at("/plan.md"), "plan\n").with_attrs(text)])).unwrap();
+        account.leave(COMMIT);
+        assert_eq!(account.commit(write("/b", 1)).unwrap_err().kind(), ErrorKind::QuotaExceeded);
+    }
+
+    #[test]
+    fn full_account_says_that_removals_in_overlays_take_room() {
+        let account = account();
+        account.leave(0);
+        let hidden = Op::mknod(at("/a"), Special::Whiteout);
+        let refused = account.commit(Batch::new([hidden])).unwrap_err();
+        assert!(refused.message().contains("remove the overlay, or something outside of it"), "{refused}");
+        let refused = account.commit(write("/a", 1)).unwrap_err();
+        assert!(refused.message().contains("; remove something and collect"), "{refused}");
     }
 
     #[test]
