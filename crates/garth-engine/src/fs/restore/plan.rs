@@ -260,7 +260,9 @@ impl<'a, F: FileSystem + ?Sized, P: FileSystem + ?Sized> Planner<'a, F, P> {
             match self.to_restore(found) {
                 Difference::None => {}
                 // It keeps its content and attributes, but not a wrong name.
-                Difference::Gone => drop(self.gone.insert(item.ino())),
+                Difference::Gone => {
+                    self.gone.insert(item.ino());
+                }
                 difference => differences.push((item.path.clone(), item.ino(), difference)),
             }
         }

@@ -181,8 +181,8 @@ impl<F: FileSystem + ?Sized, P: FileSystem + ?Sized> Planner<'_, F, P> {
         }
         // A name that had to be freed may have been this one.
         let from = self.staying.places.get(&item.path).cloned().unwrap_or(from);
-        if let Some((ino, _)) = self.names.get(&from) {
-            self.hold_node(*ino);
+        if let Some(ino) = self.names.get(&from).map(|(ino, _)| *ino) {
+            self.hold_node(ino);
         }
         self.drop_name(&from);
         self.touched.insert(from.0);
