@@ -211,7 +211,7 @@ pub(crate) struct WrittenFile {
 }
 
 /// Page of the files that a session wrote.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub(crate) struct WrittenFilesPage {
     /// Files of the page, and the cursor of the next one.
