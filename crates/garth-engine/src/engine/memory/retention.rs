@@ -9,8 +9,9 @@ use super::instance::MemoryFs;
 use super::state::{Node, State, Timeline};
 use super::tree::{Tree as _, View, all_paths};
 use crate::error::{Error, ErrorKind, OptionalExt as _, Result};
+use crate::fs::forks;
 use crate::fs::store::RetentionState;
-use crate::model::{At, CommitInfo, Ino, Kind, Seq, Timestamp, Within};
+use crate::model::{At, CommitInfo, Ino, Kind, MAX_READ, Seq, Timestamp, Within};
 use crate::path::TreePath;
 use crate::rule::retention::{ContentLimits, Keep, Retention, last_of_age};
 
@@ -168,7 +169,18 @@ impl State {
         }
         let nameless = versions.iter().rev().take_while(|(_, node)| !node.has_name());
         let last = nameless.last().map_or(self.head(), |(end, _)| Seq(end.0.saturating_sub(1)));
-        limits.keep_of(&all_paths(ino, &|ino| self.nodes.get(&ino)?.at(last)))
+        let mut names = all_paths(ino, &|ino| self.nodes.get(&ino)?.at(last));
+        let described = forks::as_shown(&mut names, |about| Ok::<_, Error>(self.text_after(last, about)));
+        if described.is_err() { Keep::WithLog } else { limits.keep_of(&names) }
+    }
+
+    /// Returns the content of a file after a commit.
+    fn text_after(&self, seq: Seq, path: &TreePath) -> Option<Vec<u8>> {
+        let within = Within::everything();
+        let mut view =
+            View { state: self, seq, now: self.time_of(seq), holders: &[], within: &within, owner: None };
+        let ino = view.find_path(path).ok()?;
+        Some(view.get(ino).content.read(0, MAX_READ).to_vec())
     }
 
     /// Fails with `Gone` for a commit before the oldest state.

@@ -6,15 +6,14 @@ use std::collections::BTreeSet;
 use rusqlite::Connection;
 
 use crate::engine::sqlite::SqliteFs;
+use crate::engine::sqlite::maintain::judged_names::ABOUT;
 use crate::engine::sqlite::query::read_view::ReadView;
 use crate::engine::sqlite::tables::{past_leases, snapshots};
 use crate::fs::forks;
 use crate::fs::store::Hold;
-use crate::model::{At, ByteRange, MAX_PAGE, Owner, Page, Timestamp};
+use crate::model::{At, MAX_PAGE, Owner, Page, Timestamp};
 use crate::sqlite::{DbError, DbResult};
 
-/// Bytes of the description of an overlay, which has a path in it.
-const ABOUT: ByteRange = ByteRange { offset: 0, length: 64 << 10 };
 /// Limit on the overlays of an account that a collection reads. With more, the past stays.
 const MAX_FORKS: usize = 10_000;
 
