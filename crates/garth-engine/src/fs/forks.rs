@@ -106,7 +106,9 @@ mod tests {
         let done = as_shown(&mut paths, |about| {
             reads.push(about.to_string());
             let lower = LowerLayer { root: path("/d"), as_of: None };
-            Ok::<_, Error>(about.is_within(&path("/.garth/overlays/o")).then(|| serde_json::to_vec(&lower).unwrap()))
+            Ok::<_, Error>(
+                about.is_within(&path("/.garth/overlays/o")).then(|| serde_json::to_vec(&lower).unwrap()),
+            )
         });
         done.unwrap();
         let expected = [

@@ -317,6 +317,9 @@ pub struct RetentionState {
     pub full: bool,
     /// First thing that keeps `oldest` or `folded` from rising, if any.
     pub held_by: Option<Hold>,
+    /// Path classes that are the path of one entry, and match nothing now, as that is no file. For the files
+    /// in a directory `/d`, a class is `/d/**`.
+    pub without_file: Vec<PathPattern>,
 }
 
 impl RetentionState {

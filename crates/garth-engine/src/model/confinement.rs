@@ -23,6 +23,9 @@ pub const MAX_GATE_FILE: u64 = 64 << 10;
 /// Separator of the labels of nested owners: the unit separator of ASCII, which no label contains.
 const NESTED: char = '\u{1f}';
 
+/// Separator of the labels of nested owners where they are shown.
+const LEVEL: &str = " > ";
+
 /// Owner of snapshots, commit ids, idempotency keys and staged bodies: the label of a view, after those of
 /// the views that it is in. Views of one owner share them; nobody else sees them.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -61,6 +64,19 @@ impl Owner {
         }
     }
 
+    /// Returns the owner from the form in which it is shown.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a text that shows no owner; `TooLarge` above [`MAX_OWNER`].
+    pub fn parse(shown: &str) -> Result<Self> {
+        let owner = Self(shown.replace(LEVEL, &NESTED.to_string()).replace(">>", ">")).checked()?;
+        // Two texts of one owner would let a caller miss it in a list.
+        if owner.0.is_empty() || owner.to_string() != shown {
+            return Err(Error::invalid("is not an owner as lists of snapshots show it"));
+        }
+        Ok(owner)
+    }
+
     fn checked(self) -> Result<Self> {
         if self.0.len() <= MAX_OWNER {
             return Ok(self);
@@ -87,10 +103,11 @@ impl Serialize for Owner {
     }
 }
 
-/// Writes the labels, from the outermost view to the innermost.
+/// Writes the labels, from the outermost view to the innermost. `>` in a label is written twice, so that no
+/// two owners have one form.
 impl fmt::Display for Owner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0.replace(NESTED, " > "))
+        f.write_str(&self.0.replace('>', ">>").replace(NESTED, LEVEL))
     }
 }
 

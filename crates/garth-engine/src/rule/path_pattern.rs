@@ -143,10 +143,7 @@ impl PathPattern {
         &self,
         kind_of: impl FnOnce(&TreePath) -> Result<Option<Kind>, E>,
     ) -> Result<(), E> {
-        let is_path = self.segments.iter().all(|segment| matches!(segment, Segment::Name(_)));
-        // A text that is no path, such as one with a name that is too long, names no entry either.
-        let path = TreePath::parse(&self.text).ok().filter(|_| is_path);
-        let kind = match path {
+        let kind = match self.one_path() {
             Some(path) => kind_of(&path)?,
             None => None,
         };
@@ -156,6 +153,25 @@ impl PathPattern {
         let pattern = &self.text;
         Err(Error::invalid(format!("{pattern}: is a directory; for the files in it, write {pattern}/**"))
             .into())
+    }
+
+    /// Returns true if the pattern is the path of one entry, which is not a file: nothing has the path, or for
+    /// example a directory. Fails as `kind_of`, which looks up the kind of an entry.
+    pub(crate) fn is_without_file<E>(
+        &self,
+        kind_of: impl FnOnce(&TreePath) -> Result<Option<Kind>, E>,
+    ) -> Result<bool, E> {
+        match self.one_path() {
+            Some(path) => Ok(kind_of(&path)? != Some(Kind::File)),
+            None => Ok(false),
+        }
+    }
+
+    /// Returns the only path that the pattern can match; `None` if it has wildcards.
+    fn one_path(&self) -> Option<TreePath> {
+        let is_path = self.segments.iter().all(|segment| matches!(segment, Segment::Name(_)));
+        // A text that is no path, such as one with a name that is too long, names no entry either.
+        TreePath::parse(&self.text).ok().filter(|_| is_path)
     }
 
     /// Returns patterns that match, relative to a directory, the paths below it that this one matches; none

@@ -22,8 +22,7 @@ pub(super) fn judged_names(view: &ReadView<'_>, newest: &NodeRow) -> DbResult<Ve
     let last = nodes::last_unlink(view.conn, newest.ino)?.map(|end| end.saturating_sub(1));
     let span = last.map_or(CommitSpan::NOW, CommitSpan::at);
     let everything = Within::everything();
-    let names =
-        names_of_node::in_span(view.conn, newest.ino, span, &everything, MAX_JUDGED_NAMES + 1)?;
+    let names = names_of_node::in_span(view.conn, newest.ino, span, &everything, MAX_JUDGED_NAMES + 1)?;
     let mut names: Vec<TreePath> = names.iter().map(|(dir, name)| TreePath::from_row(dir, name)).collect();
     forks::as_shown(&mut names, |about| description(view, last, about))?;
     Ok(names)

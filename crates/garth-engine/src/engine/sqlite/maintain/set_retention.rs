@@ -9,7 +9,7 @@ use crate::error::{Error, ErrorKind};
 use crate::fs::store::{Hold, RetentionState};
 use crate::model::{Seq, Timestamp};
 use crate::rule::Registry;
-use crate::rule::retention::{ContentLimits, Retention};
+use crate::rule::retention::{ContentLimit, ContentLimits, Retention};
 use crate::sqlite::DbResult;
 
 /// Sets the retention. `gc` then searches the log again for old content of the ages that end more than
@@ -55,6 +55,12 @@ pub(crate) fn state(view: &ReadView<'_>, open: &[u64]) -> DbResult<RetentionStat
     // A view keeps the rows of its state, not `oldest`.
     let read = holds::first_read(conn, open, now)?.filter(|seq| *seq < head.oldest);
     let used = stored::used(conn)?;
+    let mut without_file = Vec::new();
+    for ContentLimit { pattern, .. } in &set.content {
+        if pattern.is_without_file(|path| view.lookup(path).map(|node| node.map(|node| node.kind)))? {
+            without_file.push(pattern.clone());
+        }
+    }
     Ok(RetentionState {
         full: set.stored.is_some_and(|limit| stored::is_full(limit, used)),
         stored: used,
@@ -63,6 +69,7 @@ pub(crate) fn state(view: &ReadView<'_>, open: &[u64]) -> DbResult<RetentionStat
         oldest_time,
         folded: Seq(head.folded),
         held_by: kept.or(read.map(|_| Hold::Reader)),
+        without_file,
     })
 }
 
@@ -80,7 +87,7 @@ mod tests {
     use crate::model::Op;
     use crate::path::TreePath;
     use crate::rule::PathPattern;
-    use crate::rule::retention::{ContentLimit, Keep};
+    use crate::rule::retention::Keep;
 
     #[test]
     fn retention_is_stored_and_in_force() {
