@@ -34,7 +34,8 @@ fn new_account_begins_with_default_classes() {
 fn limits_that_are_not_given_stay() {
     let garth = Garth::new();
     let none = json!({"age_seconds": null, "commits": null, "max_stored": null, "content": default_classes(),
-        "oldest": 0, "oldest_time": null, "folded": 0, "held_by": null, "over_limit": 0});
+        "oldest": 0, "oldest_time": null, "folded": 0, "held_by": null, "over_limit": 0,
+        "without_file": []});
     assert_eq!(garth.json(&["retention"]), none);
     assert!(garth.ok(&["retention"]).contains("age         no limit\n"));
     garth.json(&["retention", "set", "--age", "30d", "--commits", "5000"]);
@@ -219,6 +220,19 @@ fn class_of_a_directory_is_refused() {
     let said = garth.fails(2, &["retention", "class", "/logs", "--keep", "off"]);
     assert!(said.contains("/logs: is a directory; for the files in it, write /logs/**"), "{said}");
     garth.ok(&["retention", "class", "/logs/a", "--keep", "off"]);
+}
+
+#[test]
+fn class_of_a_missing_directory_is_set_with_a_warning() {
+    let garth = Garth::new();
+    let said = garth.ok(&["retention", "class", "/cache", "--keep", "off"]);
+    assert!(
+        said.contains("/cache  (no file has this path; for files in a directory, write /cache/**)"),
+        "{said}"
+    );
+    assert_eq!(garth.json(&["retention"])["without_file"], json!(["/cache"]));
+    garth.write("/cache", "1");
+    assert_eq!(garth.json(&["retention"])["without_file"], json!([]));
 }
 
 #[test]

@@ -259,6 +259,20 @@ mod tests {
     }
 
     #[test]
+    fn shown_owners_are_parsed() {
+        let of = |path| Owner::of_path(&TreePath::parse(path).expect("a path")).expect("short");
+        let nested = of("/b > c").inside(Some(&of("/a"))).expect("short");
+        assert_eq!(nested.to_string(), "/a > /b >> c");
+        assert_ne!(nested.to_string(), of("/c").inside(Some(&nested)).expect("short").to_string());
+        for owner in [of("/a"), of("/>"), of("/a >"), of("/a\u{1f}\n"), nested] {
+            assert_eq!(Owner::parse(&owner.to_string()).expect("an owner"), owner);
+        }
+        for wrong in ["", "a\u{1f}b", "a>b", "a >>> b"] {
+            assert!(Owner::parse(wrong).is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
     fn gate_names_the_entry_of_a_path() {
         let path = |text| TreePath::parse(text).expect("a path");
         let gate = |dir| Gate {

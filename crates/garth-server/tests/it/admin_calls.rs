@@ -8,6 +8,7 @@ use futures::executor::block_on;
 use garth_engine::datadir::Scope;
 use garth_engine::model::quota::Limits;
 use garth_engine::model::{Moment, Op};
+use garth_engine::rule::retention::Retention;
 use garth_engine::view::overlay::StoredOverlay;
 use garth_engine::{AccountStore, FileSystemExt as _, TreePath};
 use serde_json::{Value, json};
@@ -165,7 +166,8 @@ fn retention_is_set_as_a_whole() {
     let server = Server::start();
     let get = || call(&server, "retention/get", &json!({}));
     let mut nothing = json!({"ok": true, "age_seconds": null, "commits": null, "max_stored": null, "content": [],
-        "oldest": 0, "oldest_time": null, "folded": 0, "held_by": null, "over_limit": 0});
+        "oldest": 0, "oldest_time": null, "folded": 0, "held_by": null, "over_limit": 0,
+        "without_file": []});
     let first = get();
     assert_eq!(first["content"].as_array().unwrap().len(), 5, "default classes: {first}");
     let removed = call(&server, "retention/set", &json!({}));
@@ -487,13 +489,56 @@ fn snapshots_are_created_listed_and_removed() {
     let tree = account(&server);
     let past = block_on(tree.as_of(&Moment::Snapshot("before".to_owned()))).unwrap();
     assert_eq!(made["seq"], block_on(past.head()).unwrap().seq.0);
-    let items = json!([{"name": "before", "seq": made["seq"], "time": made["time"]}]);
+    let items = json!([{"name": "before", "owner": null, "seq": made["seq"], "time": made["time"]}]);
     assert_eq!(call(&server, "snapshots/list", &json!({})), json!({"items": items}));
     post(&server, "snapshots/create", &json!({"name": "before"})).refused(409, "PATH_CONFLICT");
     post(&server, "snapshots/create", &json!({"name": "42"})).refused(400, "VALIDATION_ERROR");
     assert_eq!(call(&server, "snapshots/remove", &json!({"name": "before"}))["name"], "before");
     post(&server, "snapshots/remove", &json!({"name": "before"})).refused(404, "NOT_FOUND");
     assert_eq!(call(&server, "snapshots/list", &json!({})), json!({"items": []}));
+}
+
+#[test]
+fn snapshots_of_keys_are_listed_and_removed() {
+    let server = Server::start();
+    server.own("scout", "ann");
+    write(&server, "/a", "one").unwrap();
+    let key = server.bound_key(&json!({"agent": "scout", "user": "bob"}));
+    let body = json!({"ops": [{"snapshot": {"name": "mine"}}]}).to_string();
+    for key in [&key, &server.key] {
+        let made = server.post_as(key, "tree/commit", body.clone());
+        assert_eq!(made.status, 200, "{}", made.text());
+        write(&server, "/a", "two").unwrap();
+    }
+    call(&server, "snapshots/create", &json!({"name": "mine"}));
+    let first = call(&server, "snapshots/list", &json!({"limit": 1}));
+    assert_eq!((&first["items"][0]["name"], &first["items"][0]["owner"]), (&json!("mine"), &json!(null)));
+    let next = call(&server, "snapshots/list", &json!({"limit": 1, "cursor": first["next_cursor"]}));
+    let rest = call(&server, "snapshots/list", &json!({"limit": 1, "cursor": next["next_cursor"]}));
+    let owners = [&next, &rest].map(|page| page["items"][0]["owner"].as_str().unwrap().to_owned());
+    assert!(owners[0].contains("bob") && owners[1] == "files", "{owners:?}");
+    // The key sees neither the others nor an owner.
+    let seen = server.post_as(&key, "tree/snapshots", "{}".to_owned()).json();
+    assert_eq!((seen["items"].as_array().unwrap().len(), seen["items"][0].get("owner")), (1, None), "{seen}");
+    block_on(account(&server).set_retention(Retention { commits: Some(0), ..Retention::default() })).unwrap();
+    let held = || call(&server, "retention/get", &json!({}))["held_by"].clone();
+    assert_eq!(held(), json!({"kind": "snapshot", "name": "mine", "owner": owners[0]}));
+    for owner in &owners {
+        call(&server, "snapshots/remove", &json!({"name": "mine", "owner": owner}));
+        post(&server, "snapshots/remove", &json!({"name": "mine", "owner": owner})).refused(404, "NOT_FOUND");
+    }
+    assert_eq!(held()["owner"], json!(null));
+    post(&server, "snapshots/remove", &json!({"name": "mine", "owner": "a>b"}))
+        .refused(400, "VALIDATION_ERROR");
+    let seen = server.post_as(&key, "tree/snapshots", "{}".to_owned()).json();
+    assert_eq!(seen["items"], json!([]));
+}
+
+#[test]
+fn class_without_a_file_is_named() {
+    let server = Server::start();
+    let limits = json!({"content": [{"pattern": "/cache", "keep_seconds": 0}]});
+    assert_eq!(call(&server, "retention/set", &limits)["without_file"], json!(["/cache"]));
 }
 
 #[test]
