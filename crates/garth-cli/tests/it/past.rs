@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use garth_engine::rule::retention::Retention;
+use serde_json::json;
 
 use super::garth::{Garth, column, string};
 
@@ -314,10 +315,7 @@ fn restore_alone_undoes_the_last_change() {
     assert_eq!(garth.ok(&["cat", "/d/a"]), "two\n", "a removed file comes back");
     garth.ok(&["write", "/d/b", "new"]);
     let dry = garth.lines(&["restore", "/d", "--dry-run"]);
-    assert_eq!(
-        (&dry[0]["path"], &dry[0]["action"]),
-        (&serde_json::json!("/d/b"), &serde_json::json!("removed"))
-    );
+    assert_eq!((&dry[0]["path"], &dry[0]["action"]), (&json!("/d/b"), &json!("removed")));
     garth.ok(&["restore", "/d"]);
     garth.fails(3, &["cat", "/d/b"]);
     garth.ok(&["rm", "-r", "/d"]);
