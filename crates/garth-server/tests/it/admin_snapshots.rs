@@ -1,7 +1,6 @@
 //! Calls of administrators on snapshots: those of the account, and those of agents and keys.
 
 use futures::executor::block_on;
-use garth_engine::FileSystem as _;
 use garth_engine::model::Moment;
 use garth_engine::rule::retention::Retention;
 use serde_json::json;
