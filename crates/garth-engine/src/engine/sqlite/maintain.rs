@@ -135,7 +135,7 @@ impl AccountStore for SqliteFs {
 
     async fn retention(&self) -> Result<RetentionState> {
         let fs = self.whole();
-        self.whole().reading(&(), move |view, ()| set_retention::state(view, &fs.open_pasts())).await
+        self.whole().reading(&(), move |view, ()| set_retention::state(view, &fs.inner.pasts)).await
     }
 
     async fn set_retention(&self, retention: Retention) -> Result<RetentionState> {

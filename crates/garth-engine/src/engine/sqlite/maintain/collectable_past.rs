@@ -5,10 +5,11 @@ use std::collections::BTreeSet;
 
 use crate::engine::sqlite::SqliteFs;
 use crate::engine::sqlite::maintain::content_age::{Search, would_mark};
+use crate::engine::sqlite::maintain::holds;
 use crate::engine::sqlite::maintain::step::Times;
 use crate::engine::sqlite::query::read_view::ReadView;
 use crate::engine::sqlite::tables::content_gone::{self, Span};
-use crate::engine::sqlite::tables::{MAX, extents, nodes, past_leases};
+use crate::engine::sqlite::tables::{MAX, extents, nodes};
 use crate::env::Env;
 use crate::error::Result;
 use crate::fs::store::Collectable;
@@ -41,8 +42,7 @@ impl SqliteFs {
         let mut after = 0;
         loop {
             let (counted, last) = self.whole().with_view(|view| {
-                let mut read = BTreeSet::from_iter(past_leases::all_of(view.conn, times.now.0)?);
-                read.extend(self.open_pasts());
+                let read = holds::all_read(view.conn, &self.inner.pasts, times.now)?;
                 let collection = Collection { env, oldest, search: search.as_ref(), read };
                 let (inos, mut counted) = (nodes::inos_after(view.conn, after, NODES)?, *report);
                 for ino in &inos {

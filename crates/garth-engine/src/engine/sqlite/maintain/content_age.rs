@@ -28,9 +28,7 @@ use crate::engine::sqlite::query::read_view::ReadView;
 use crate::engine::sqlite::tables::content_gone::{self, Span};
 use crate::engine::sqlite::tables::extents::Removable;
 use crate::engine::sqlite::tables::fold::reached;
-use crate::engine::sqlite::tables::{
-    MAX, commit_log, extents, head, leases, nodes, past_leases, replaced, retention,
-};
+use crate::engine::sqlite::tables::{MAX, commit_log, extents, head, leases, nodes, replaced, retention};
 use crate::env::Env;
 use crate::error::Result;
 use crate::fs::store::Collected;
@@ -284,9 +282,7 @@ impl SqliteFs {
                 // Not that of the collection, which may have begun long before: views that other processes
                 // have opened meanwhile read on.
                 let search = Search { now: fs.inner.runtime.env().now(), ..Search::clone(&search) };
-                // Inside the transaction: a view is counted before the transaction that opened it ends.
-                let mut read = BTreeSet::from_iter(past_leases::all_of(conn, search.now.0)?);
-                read.extend(fs.open_pasts());
+                let read = holds::all_read(conn, &fs.inner.pasts, search.now)?;
                 while let Some(ino) = todo.left.last().copied() {
                     if !mark_file(&view, &search, &read, ino, &mut todo, turn)? {
                         break;
@@ -347,8 +343,7 @@ impl SqliteFs {
             loop {
                 let fs = self.whole();
                 let (removed, next) = self.step(move |conn, turn| {
-                    let mut read = BTreeSet::from_iter(past_leases::all_of(conn, times.now.0)?);
-                    read.extend(fs.open_pasts());
+                    let read = holds::all_read(conn, &fs.inner.pasts, times.now)?;
                     let mut removed = RemovedPast::default();
                     let next =
                         remove_content(conn, &fs.inner.open, &read, (span, place), &mut removed, turn)?;

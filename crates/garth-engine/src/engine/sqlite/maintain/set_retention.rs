@@ -1,5 +1,6 @@
 //! Sets the retention of an account, for operators. `gc` removes the past.
 
+use crate::engine::relational::open_pasts::OpenPasts;
 use crate::engine::sqlite::commit::stored;
 use crate::engine::sqlite::control;
 use crate::engine::sqlite::maintain::holds;
@@ -41,7 +42,7 @@ pub(crate) fn set(
 
 /// Returns the retention, and how far the past is gone. `open` are the commits whose states views of this
 /// process show.
-pub(crate) fn state(view: &ReadView<'_>, open: &[u64]) -> DbResult<RetentionState> {
+pub(crate) fn state(view: &ReadView<'_>, open: &OpenPasts) -> DbResult<RetentionState> {
     let (conn, now) = (view.conn, Timestamp(view.time));
     let head = head::get(conn)?;
     let set = retention::get(conn)?;
@@ -53,7 +54,7 @@ pub(crate) fn state(view: &ReadView<'_>, open: &[u64]) -> DbResult<RetentionStat
     let allowed: u64 = set.oldest(head.seq, now, None, until)?;
     let kept = holds::first_kept(view)?.filter(|(seq, _)| *seq < allowed).map(|(_, hold)| hold);
     // A view keeps the rows of its state, not `oldest`.
-    let read = holds::first_read(conn, open, now)?.filter(|seq| *seq < head.oldest);
+    let read = holds::all_read(conn, open, now)?.first().copied().filter(|seq| *seq < head.oldest);
     let used = stored::used(conn)?;
     let mut without_file = Vec::new();
     for ContentLimit { pattern, .. } in &set.content {
