@@ -14,7 +14,7 @@ use garth_engine::rule::retention::Retention;
 use garth_engine::view::overlay::{LowerLayer, Side, StoredOverlay};
 use garth_engine::view::{Mount, Overlay, Scope};
 use garth_engine::{Error, ErrorKind, FileSystem};
-use garth_testkit::tools::{append, at, copy, link, mkdir, mkdir_all, p, remove, rename, write};
+use garth_testkit::tools::{append, at, copy, link, mkdir, mkdir_all, p, remove, rename, symlink, write};
 
 use super::retained_trees::{Engine, GRACE, START, Tree, commits, history, keeping_content, past, text};
 
