@@ -20,10 +20,6 @@ use garth_engine::fs::{FileSystem, FileSystemExt as _};
 use garth_engine::model::{At, Batch, Body, Commit, Idempotency, MAX_INLINE_BODY, Op, Seq, StagedBody};
 use garth_engine::path::TreePath;
 
-/// Longest answer in bytes of an operation that has run that a full account records: whoever makes room may
-/// call often, and each record makes the account grow.
-const MAX_ANSWER_WHEN_FULL: usize = 1024;
-
 /// Outcome of an operation, in the form stored for repeats.
 pub(crate) trait Outcome: Serialize + DeserializeOwned + Send {
     /// Sets the fields that are only known after the commit.
@@ -230,12 +226,11 @@ impl Once {
     }
 
     /// Runs an operation that cannot be part of a commit, and records its answer after it, in a commit of its
-    /// own: `batch` has author and message, but no operations. A crash between the two loses the record, so a
-    /// repeat must do no harm.
+    /// own: `batch` has author and message, but no operations. A crash between the two loses the record, and
+    /// a full account has no room for it, so a repeat must do no harm.
     ///
     /// # Errors
-    /// `QuotaExceeded` for a repeat if a full account had no room for the answer; from the operation; from
-    /// the filesystem.
+    /// From the operation; from the filesystem.
     #[doc(hidden)]
     pub async fn answer_after<E: From<Error>>(
         &self,
@@ -243,31 +238,15 @@ impl Once {
         batch: Batch,
         operation: impl Future<Output = Result<Value, E>>,
     ) -> Result<Value, E> {
-        let answered = self.run::<Option<Value>, E>(async {
-            match operation.await {
-                Ok(answer) => self.record_after(fs, batch, answer).await.map_err(E::from),
-                Err(error) => Err(error),
+        self.run::<Value, E>(async {
+            let answer = operation.await?;
+            match self.unchanged(fs, batch, answer.clone()).await {
+                // Records of calls that change nothing else would make a full account grow with each key.
+                Err(error) if error.is(ErrorKind::QuotaExceeded) => Ok(answer),
+                recorded => recorded.map_err(E::from),
             }
-        });
-        answered.await?.ok_or_else(|| {
-            let message = "the request was carried out when it was first sent, but the account had no room to record \
-                           its answer; read what it has set";
-            E::from(Error::new(ErrorKind::QuotaExceeded, message))
         })
-    }
-
-    /// Records the answer of an operation that has run: without a record, a repeat would run it again.
-    /// Returns the answer, or that of an earlier attempt; `None` if that was not recorded.
-    async fn record_after(&self, fs: &dyn FileSystem, batch: Batch, answer: Value) -> Result<Option<Value>> {
-        let is_short = answer.to_string().len() <= MAX_ANSWER_WHEN_FULL;
-        let with_answer = if is_short { batch.clone().even_when_full() } else { batch.clone() };
-        match self.unchanged(fs, with_answer, Some(answer.clone())).await {
-            Err(error) if error.is(ErrorKind::QuotaExceeded) => {
-                let earlier = self.unchanged(fs, batch.even_when_full(), None::<Value>).await?;
-                Ok(earlier.or(Some(answer)))
-            }
-            recorded => recorded,
-        }
+        .await
     }
 }
 
@@ -359,8 +338,8 @@ impl Outcome for (TreePath, Seq) {
 /// Number of changed items, such as bytes or edges.
 impl Outcome for usize {}
 
-/// Answer in JSON; `None` if the account had no room for it.
-impl Outcome for Option<Value> {}
+/// Answer in JSON.
+impl Outcome for Value {}
 
 /// Answer in JSON with the fields `seq` and `time` of the commit.
 #[derive(Serialize, Deserialize)]

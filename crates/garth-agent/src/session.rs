@@ -53,7 +53,7 @@ pub(crate) use self::store::files::META;
 pub use self::store::files::{EVENTS, Log, MESSAGES};
 pub use self::store::list::{List, Listed, MAX_LISTED};
 pub use self::store::meta::{MAX_COUNT, MAX_TOKENS_REPORTED, Meta, State, Usage};
-pub use self::store::provenance::Wrote;
+pub use self::store::provenance::{WrittenFiles, Wrote};
 pub use self::store::swap_index::Swapped;
 pub use self::transcript::{
     Document, Export, Exported, Import, ImportMode, ImportNote, Imported, Skipped, TranscriptFormat,

@@ -13,7 +13,7 @@ use garth_engine::engine::memory::MemoryFs;
 use garth_engine::fs::resolve::{self, Follow, retry};
 use garth_engine::home::OperatorTree;
 use garth_engine::model::{
-    At, Author, Batch, Commit, Entry, Head, Ino, Kind, Moment, Op, Precondition, Timestamp,
+    At, Author, Batch, Commit, Entry, Head, Ino, Kind, Moment, Op, Owner, Precondition, Timestamp,
     is_after_last_time,
 };
 use garth_engine::{AccountStore, Env, Error, ErrorKind, FileSystem, Home, TreePath};
@@ -62,6 +62,8 @@ pub(crate) struct Plan {
     pub(crate) preconditions: Vec<(At, Precondition)>,
     /// Operations to print, each with its number and the path to print.
     pub(crate) shown: Vec<(usize, TreePath)>,
+    /// Owner whose snapshots the operations are about, inside that of the tree.
+    pub(crate) owner: Option<Owner>,
 }
 
 impl Plan {
@@ -367,6 +369,7 @@ impl AuthoredTree {
                 author: self.author.clone(),
                 message: args.message.clone().unwrap_or_default(),
                 by_garth: self.imports,
+                owner: plan.owner.clone(),
                 ..Batch::default()
             };
             match self.fs.commit(batch).await {

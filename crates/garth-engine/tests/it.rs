@@ -20,6 +20,7 @@ mod it {
     mod model;
     mod mount;
     mod mount_aliases;
+    mod names_of_gone_files;
     mod numbers;
     mod operator;
     mod outside_numbers;

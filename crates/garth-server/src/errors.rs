@@ -338,6 +338,10 @@ impl Refusal {
     /// Returns the refusal without its content, for a key that may write but not read.
     /// `scope` is the one that shows it.
     pub(crate) fn without_content(self, scope: &str) -> Self {
+        // That an account is full tells nothing of what is stored.
+        if matches!(self.advice(), Some((Advice::StoredBytes, _))) {
+            return self;
+        }
         let stored = match self.code {
             Code::Conflict | Code::PathConflict => "this write conflicts with stored data",
             Code::NotFound => "the target of this write does not exist",

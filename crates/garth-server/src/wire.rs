@@ -461,36 +461,41 @@ struct VersionAnswer<'a> {
     /// Time at which it was created.
     #[schemars(extend("format" = "date-time"))]
     created_at: String,
-    /// Value; `{}` for the end of a value.
+    /// Value; `{}` for the end of a value, `null` with `gone`.
     #[schemars(with = "Value")]
     value: PastValue<'a>,
     /// Time from which the value is absent; `null` for never.
     #[schemars(extend("format" = "date-time"))]
     expires_at: Option<String>,
-    /// Time at which the value was deleted; `null` for a version with a value.
+    /// Time at which the value was deleted; `null` for all other versions.
     #[schemars(extend("format" = "date-time"))]
     deleted_at: Option<String>,
+    /// `true` if the value is no longer stored, because of the retention of the account.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    gone: Option<bool>,
 }
 
 impl<'a> VersionAnswer<'a> {
     fn of(past: &'a Past) -> Self {
+        let ended = if past.gone { PastValue::Gone } else { PastValue::Ended {} };
         Self {
             version_id: past.version.to_string(),
             created_at: past.created_at.to_rfc3339(),
-            value: past.value.as_deref().map_or(PastValue::Ended {}, PastValue::Value),
+            value: past.value.as_deref().map_or(ended, PastValue::Value),
             expires_at: past.expires_at.map(Timestamp::to_rfc3339),
-            // A version without a value is a deletion.
-            deleted_at: past.value.is_none().then(|| past.created_at.to_rfc3339()),
+            deleted_at: (past.value.is_none() && !past.gone).then(|| past.created_at.to_rfc3339()),
+            gone: past.gone.then_some(true),
         }
     }
 }
 
-/// Value of a version. The end of a value is shown as `{}`.
+/// Value of a version. The end of a value is shown as `{}`, a value that is no longer stored as `null`.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum PastValue<'a> {
     Value(&'a RawValue),
     Ended {},
+    Gone,
 }
 
 #[derive(Serialize)]

@@ -6,6 +6,7 @@
 mod it {
     mod admin_calls;
     mod admin_patterns;
+    mod admin_snapshots;
     mod agents;
     mod answers;
     mod auth;

@@ -76,8 +76,10 @@ pub struct Past {
     pub version: VersionId,
     /// Time of the commit.
     pub created_at: Timestamp,
-    /// Value; `None` for a version that ended it.
+    /// Value; `None` for a version that ended it, and for one whose content is gone.
     pub value: Option<Box<RawValue>>,
+    /// True if the content of the version is no longer stored, because of retention.
+    pub gone: bool,
     /// Expiry time of this version.
     pub expires_at: Option<Timestamp>,
 }
@@ -182,7 +184,7 @@ impl Kv<'_> {
                 let is_file = entry.kind == Kind::File;
                 if let Some(end) = end.take()
                     && (is_file || end.id.ino != version.id.ino)
-                    && !items.add(&end, None)
+                    && !items.add(&end, PastContent::Ended)
                 {
                     return Ok(items.cut());
                 }
@@ -194,14 +196,14 @@ impl Kv<'_> {
                 if !items.has_room(entry.size) {
                     return Ok(items.cut());
                 }
-                if let Some(value) = self.load_version(version.id).await?
-                    && !items.add(&version, Some(value))
+                if let Some(content) = self.load_version(version.id).await?
+                    && !items.add(&version, content)
                 {
                     return Ok(items.cut());
                 }
             }
             if !read.more {
-                let complete = end.is_none_or(|end| items.add(&end, None));
+                let complete = end.is_none_or(|end| items.add(&end, PastContent::Ended));
                 return Ok(if complete { Paged { items: items.items, next: None } } else { items.cut() });
             }
         }
@@ -273,11 +275,23 @@ impl Kv<'_> {
         Ok(parse(&bytes).map(|value| (entry, value)))
     }
 
-    async fn load_version(&self, version: VersionId) -> KvResult<Option<Box<RawValue>>> {
-        let Some(file) = readable(self.fs.open_version(version).await)? else { return Ok(None) };
-        let Some(bytes) = readable(read_whole(file).await)? else { return Ok(None) };
-        Ok(parse(&bytes))
+    /// Returns the content of a version; `None` if it is not a value.
+    async fn load_version(&self, version: VersionId) -> KvResult<Option<PastContent>> {
+        let read = async { read_whole(self.fs.open_version(version).await?).await };
+        match read.await {
+            Err(error) if error.is(ErrorKind::Gone) => Ok(Some(PastContent::Gone)),
+            read => Ok(readable(read)?.and_then(|bytes| parse(&bytes)).map(PastContent::Value)),
+        }
     }
+}
+
+/// Content of a version of a key.
+enum PastContent {
+    Value(Box<RawValue>),
+    /// The version ended the value.
+    Ended,
+    /// The content is no longer stored.
+    Gone,
 }
 
 /// Page of versions under construction.
@@ -296,12 +310,15 @@ impl PastPage {
     }
 
     /// Adds a version. Returns false if the page is full.
-    fn add(&mut self, version: &Version, value: Option<Box<RawValue>>) -> bool {
-        let size = value.as_ref().map_or(0, |value| value.get().len() as u64);
+    fn add(&mut self, version: &Version, content: PastContent) -> bool {
+        let size = match &content {
+            PastContent::Value(value) => value.get().len() as u64,
+            PastContent::Ended | PastContent::Gone => 0,
+        };
         let room = self.has_room(size);
         if room {
             self.bytes += size;
-            self.items.push(past_of(version, value));
+            self.items.push(past_of(version, content));
         }
         room
     }
@@ -371,11 +388,19 @@ pub(super) fn is_searchable(entry: &Entry) -> bool {
     entry.attributes.searchable == Some(true)
 }
 
-fn past_of(version: &Version, value: Option<Box<RawValue>>) -> Past {
+fn past_of(version: &Version, content: PastContent) -> Past {
+    let entry = version.entry.as_ref();
+    let (value, gone) = match content {
+        PastContent::Value(value) => (Some(value), false),
+        PastContent::Ended => (None, false),
+        PastContent::Gone => (None, true),
+    };
     Past {
         version: version.id,
-        created_at: version.commit.time,
+        // As in `found`: the log no longer has the times of commits before the oldest state.
+        created_at: entry.map_or(version.commit.time, |entry| entry.ctime),
         value,
-        expires_at: version.entry.as_ref().and_then(|entry| entry.expires_at),
+        gone,
+        expires_at: entry.and_then(|entry| entry.expires_at),
     }
 }

@@ -9,7 +9,7 @@ use garth_agent::session::{
     Sessions, Spawn, State,
 };
 use garth_engine::engine::memory::MemoryFs;
-use garth_engine::model::{Author, Batch, LogPosition, Moment, Op, Seq, SetAttrs, Timestamp};
+use garth_engine::model::{Author, Batch, Moment, Op, Seq, SetAttrs, Timestamp};
 use garth_engine::{Env, ErrorKind, FileSystem, FileSystemExt, TreePath};
 use serde_json::{Value, json};
 
@@ -463,8 +463,9 @@ async fn lists_everything_a_session_wrote() {
         fs.commit(batch("other", Op::write(at("/src/old.rs"), "new"))).await.unwrap();
         fs.remove(&at("/src/gone.rs")).await.unwrap();
         fs.rename(&at("/src/a.rs"), &at("/src/named.rs")).await.unwrap();
-        let (files, next) = sessions.wrote("default", LogPosition::default()).await.unwrap();
-        assert_eq!(next, None);
+        let page = sessions.wrote("default", None).await.unwrap();
+        assert_eq!((page.next, page.oldest), (None, None));
+        let files = page.items;
         let src: Vec<_> = files.iter().filter(|file| file.path.as_str().starts_with("/src")).collect();
         assert_eq!(src.len(), 1, "{files:?}");
         assert_eq!((src[0].path.as_str(), src[0].size, src[0].bytes.len()), ("/src/named.rs", 20, 1));

@@ -6,7 +6,7 @@ use garth_agent::files::{FileRestore, Files};
 use garth_agent::memory::{FindingReport, Follow, Level, Put, Repair, Report};
 use garth_agent::recall::fence::Key;
 use garth_agent::recall::{Recall, Recaller};
-use garth_agent::session::{Append, Derive, Draft};
+use garth_agent::session::{Append, Create, Derive, Draft};
 use garth_engine::model::{Author, Batch, HistoryPage, LogPosition, Moment, Op, Seq};
 use garth_engine::rule::PathPattern;
 use garth_engine::rule::retention::{ContentLimit, Retention};
@@ -157,9 +157,9 @@ async fn session_is_whole_from_oldest_on() {
     replays().await;
     assert_eq!(said(&sessions, "default").await, ["What does part 1 do?", "And part 2?", "And part 3?"]);
 
-    assert_gone(sessions.wrote("default", early.0.into()).await, oldest);
-    let (wrote, _) = sessions.wrote("default", oldest.into()).await.unwrap();
-    let file = wrote.iter().find(|file| file.path.as_str() == "/src/a.rs").unwrap();
+    assert_gone(sessions.wrote("default", Some(early.0.into())).await, oldest);
+    let wrote = sessions.wrote("default", Some(oldest.into())).await.unwrap();
+    let file = wrote.items.iter().find(|file| file.path.as_str() == "/src/a.rs").unwrap();
     // The restore wrote the first line, for the session, before the oldest state.
     assert_eq!(file.bytes, std::iter::once(0..20).collect::<Vec<_>>());
 
@@ -193,21 +193,33 @@ async fn recall_as_of_folded_time_is_gone() {
 }
 
 #[tokio::test]
-async fn session_provenance_before_oldest_is_gone() {
+async fn session_provenance_begins_at_oldest() {
     let (account, _folder) = account().await;
     let sessions = sessions(&*account).await;
     code(&*account, "other", "fn a() {}\n").await;
     code(&*account, "default", "fn b() {}\n").await;
     let oldest = end_past(&*account).await;
-    assert_gone(sessions.wrote("default", LogPosition::default()).await, oldest);
+    assert_gone(sessions.wrote("default", Some(LogPosition::default())).await, oldest);
     code(&*account, "default", "fn c() {}\n").await;
-    let (files, next) = sessions.wrote("default", oldest.into()).await.unwrap();
-    assert_eq!((files.len(), next), (1, None), "{files:?}");
-    // Bytes of commits that are gone keep their author.
-    assert_eq!(
-        (files[0].path.as_str(), &*files[0].bytes),
-        ("/src/a.rs", &std::iter::once(10..30).collect::<Vec<_>>()[..])
-    );
+    for since in [None, Some(oldest.into())] {
+        let page = sessions.wrote("default", since).await.unwrap();
+        let files = &page.items;
+        assert_eq!((files.len(), page.next), (1, None), "{files:?}");
+        // Bytes of commits that are gone keep their author.
+        assert_eq!(
+            (files[0].path.as_str(), &*files[0].bytes),
+            ("/src/a.rs", &std::iter::once(10..30).collect::<Vec<_>>()[..])
+        );
+        assert_eq!(page.oldest, since.is_none().then_some(oldest));
+    }
+    // A session that began later wrote nothing before.
+    sessions.create(&Create::new("later")).await.unwrap();
+    code(&*account, "later", "fn d() {}\n").await;
+    let page = sessions.wrote("later", None).await.unwrap();
+    assert!(page.items.iter().any(|file| file.path.as_str() == "/src/a.rs"), "{page:?}");
+    assert_eq!((page.next, page.oldest), (None, None));
+    // Nothing says when a session without a directory began.
+    assert_eq!(sessions.wrote("other", None).await.unwrap().oldest, Some(oldest));
 }
 
 #[tokio::test]

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use clap::Args;
+use futures::TryStreamExt;
 use garth_agent::access::upgraded;
-use garth_engine::AccountStore;
 use garth_engine::fs::store::{Collectable, Collected};
+use garth_engine::{AccountStore, FileSystemExt};
 use indicatif::HumanBytes;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -148,7 +149,7 @@ impl Gc {
         }
         self.accounts
             .each(app, "collecting", async |app, account, tree| {
-                let (mut json, text) = if dry_run {
+                let (mut json, mut text) = if dry_run {
                     let report = tree.gc_dry_run(grace).await?;
                     (object(account, &report), would_collect(account, &report, grace))
                 } else {
@@ -156,11 +157,27 @@ impl Gc {
                     (object(account, &report), collected(account, &report, grace))
                 };
                 json["dry_run"] = dry_run.into();
+                text.push_str(&kept_by_snapshot(tree).await?);
                 app.warn_of_clock(account, &tree.head().await?);
                 app.out.item(&json, text)
             })
             .await
     }
+}
+
+/// Returns a line on the first snapshot where path classes end old content: it keeps that of its state.
+async fn kept_by_snapshot(tree: &dyn AccountStore) -> garth_engine::Result<String> {
+    if tree.retention().await?.set.content.is_empty() {
+        return Ok(String::new());
+    }
+    let first = tree.all_snapshots().try_next().await?;
+    Ok(first.map_or_else(String::new, |snapshot| {
+        let name = snapshot.owner.is_none().then(|| format!(" {}", escaped(&snapshot.name)));
+        format!(
+            "\n  snapshot{} keeps the old content of its state; `garth snapshot list` shows all of them",
+            name.as_deref().unwrap_or(" of a view")
+        )
+    }))
 }
 
 fn collected(account: &str, report: &Collected, grace: Duration) -> String {

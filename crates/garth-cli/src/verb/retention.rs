@@ -40,7 +40,9 @@ const EMPTY: u64 = 300_000;
 /// With --json, prints one object: age_seconds, commits, max_stored (null if not limited), content (pattern
 /// and keep_seconds of each path class), oldest (the first commit whose state is readable; 0 if all are),
 /// oldest_time, folded (the commit up to which older versions are removed), held_by (kind and name of the
-/// first thing that keeps these from rising, or null), over_limit (stored bytes beyond max_stored).
+/// first thing that keeps these from rising, and owner of a snapshot of an agent, key or view; or null),
+/// over_limit (stored bytes beyond max_stored), without_file (path classes that are one path at which no file
+/// is, so that they match nothing now).
 #[derive(Args, Debug)]
 #[command(
     after_help = "Example:\n  garth retention set --age 30d --max-stored 10G",
@@ -265,14 +267,16 @@ fn check(age: Option<Limit>, commits: Option<Limit>, max_stored: Option<Limit>, 
 fn to_json(state: &RetentionState) -> Value {
     let Limits { age, commits, stored, content } = &state.set;
     let held_by = state.held_by.as_ref().map(|hold| {
-        let (kind, name) = hold_parts(hold);
-        json!({"kind": kind, "name": name})
+        let (kind, name, owner) = hold_parts(hold);
+        json!({"kind": kind, "name": name, "owner": owner})
     });
+    let without_file: Vec<&str> = state.without_file.iter().map(PathPattern::as_str).collect();
     json!({
         "age_seconds": age.map(|age| age.as_secs()), "commits": commits, "max_stored": stored,
         "content": classes(content), "oldest": state.oldest,
         "oldest_time": state.oldest_time.map(Timestamp::to_rfc3339),
         "folded": state.folded, "held_by": held_by, "over_limit": state.over_limit(),
+        "without_file": without_file,
     })
 }
 
@@ -284,13 +288,21 @@ fn classes(limits: &[ContentLimit]) -> Vec<Value> {
     limits.iter().map(class).collect()
 }
 
-/// Returns the kind of a hold, and its name unless it has none or its owner is a view.
-fn hold_parts(hold: &Hold) -> (&'static str, Option<&str>) {
+/// Returns the kind of a hold, its name, and the owner of a snapshot unless that is the account.
+fn hold_parts(hold: &Hold) -> (&'static str, Option<&str>, Option<String>) {
     match hold {
-        Hold::Snapshot { owner, name } => ("snapshot", owner.is_none().then_some(name.as_str())),
-        Hold::Fork { id } => ("overlay", Some(id.as_str())),
-        Hold::Reader => ("reader", None),
+        Hold::Snapshot { owner, name } => ("snapshot", Some(name), owner.as_ref().map(ToString::to_string)),
+        Hold::Fork { id } => ("overlay", Some(id), None),
+        Hold::Reader => ("reader", None, None),
     }
+}
+
+/// Returns the text of a hold.
+fn hold_text(hold: &Hold) -> String {
+    let (kind, name, owner) = hold_parts(hold);
+    let name = name.map_or_else(String::new, |name| format!(" {}", escaped(name)));
+    let owner = owner.map_or_else(String::new, |owner| format!(" of {}", escaped(&owner)));
+    format!("{kind}{name}{owner}")
 }
 
 fn to_text(state: &RetentionState) -> String {
@@ -298,17 +310,20 @@ fn to_text(state: &RetentionState) -> String {
     let none = || "no limit".to_owned();
     let class = |limit: &ContentLimit| {
         let keep = if limit.keep.is_zero() { "off".to_owned() } else { span_text(limit.keep) };
-        format!("\ncontent     {keep}  {}", escaped(limit.pattern.as_str()))
+        let pattern = escaped(limit.pattern.as_str());
+        let warning = match state.without_file.contains(&limit.pattern) {
+            true => format!("  (no file has this path; for files in a directory, write {pattern}/**)"),
+            false => String::new(),
+        };
+        format!("\ncontent     {keep}  {pattern}{warning}")
     };
     let classes: String = content.iter().map(class).collect();
     let oldest = match state.oldest_time {
         Some(time) => format!("commit {} of {}", state.oldest, seconds(time)),
         None => "all commits are readable".to_owned(),
     };
-    let held = state.held_by.as_ref().map_or_else(String::new, |hold| {
-        let (kind, name) = hold_parts(hold);
-        format!("\nheld by     {kind}{}", name.map_or_else(String::new, |name| format!(" {}", escaped(name))))
-    });
+    let held =
+        state.held_by.as_ref().map_or_else(String::new, |hold| format!("\nheld by     {}", hold_text(hold)));
     let over = over_text(state);
     format!(
         "age         {}\ncommits     {}\nmax stored  {}\noldest      {oldest}{held}{classes}{over}",
@@ -358,6 +373,7 @@ mod tests {
             stored: limit + over,
             full: true,
             held_by: None,
+            without_file: Vec::new(),
         };
         assert_eq!(over_text(&state(EMPTY, 0)), "");
         let said = over_text(&state(EMPTY, 1));

@@ -2,19 +2,22 @@
 
 use clap::{Args, Subcommand};
 use futures::TryStreamExt;
-use garth_engine::model::Op;
-use garth_engine::{FileSystemExt, TreePath};
+use garth_engine::error::Advice;
+use garth_engine::model::{Op, Owner};
+use garth_engine::{ErrorKind, FileSystemExt, TreePath};
 use serde_json::json;
 
 use crate::app::{App, Plan};
 use crate::args::CommitArgs;
 use crate::escape::escaped;
-use crate::fail::Result;
+use crate::fail::{Failure, Result};
 
 /// Create, list and remove snapshots: names for states of the tree
 ///
-/// --at, restore and diff take the name of a snapshot. With --json, prints one object per snapshot: name,
-/// seq, time.
+/// --at, restore and diff take the name of a snapshot. In the tree of the account, the list also has the
+/// snapshots of agents, API keys and views, each with its owner.
+///
+/// With --json, prints one object per snapshot: name, seq, time, and owner unless that is the account.
 #[derive(Args, Debug)]
 #[command(
     after_help = "Example:\n  garth snapshot create before-cleanup",
@@ -39,10 +42,17 @@ enum Action {
     #[command(alias = "ls", after_help = "Example:\n  garth snapshot list")]
     List,
     /// Remove a snapshot; history stays
-    #[command(alias = "delete", after_help = "Example:\n  garth snapshot rm before-cleanup")]
+    #[command(
+        alias = "delete",
+        after_help = "Examples:\n  garth snapshot rm before-cleanup\n  \
+                      garth snapshot rm morning --owner files"
+    )]
     Rm {
         /// Name of the snapshot
         name: String,
+        /// Owner of the snapshot, as the list of the account shows it
+        #[arg(long)]
+        owner: Option<String>,
         #[command(flatten)]
         commit: CommitArgs,
     },
@@ -64,29 +74,60 @@ impl Snapshot {
                 Ok(())
             }
             Action::Create { name, commit } => {
-                commit_op(app, &commit, Op::snapshot(name.clone()), &name).await
+                commit_op(app, &commit, Op::snapshot(name.clone()), (&name, None)).await
             }
-            Action::Rm { name, commit } => {
-                commit_op(app, &commit, Op::drop_snapshot(name.clone()), &name).await
+            Action::Rm { name, owner: None, commit } => {
+                commit_op(app, &commit, Op::drop_snapshot(name.clone()), (&name, None)).await
+            }
+            Action::Rm { name, owner: Some(owner), commit } => {
+                app.no_tree("snapshot rm --owner")?;
+                let owner = Owner::parse(&owner).map_err(|_| {
+                    Failure::Usage(format!("`{}`: `garth snapshot` shows no such owner", escaped(&owner)))
+                })?;
+                commit_op(app, &commit, Op::drop_snapshot(name.clone()), (&name, Some(owner))).await
             }
         }
     }
 }
 
-async fn commit_op(app: &mut App, commit: &CommitArgs, op: Op, name: &str) -> Result {
+/// Commits an operation on the snapshot of a name and an owner, and prints it.
+async fn commit_op(
+    app: &mut App,
+    commit: &CommitArgs,
+    op: Op,
+    (name, owner): (&str, Option<Owner>),
+) -> Result {
     let tree = app.tree().await?;
     let done = tree
         .commit(commit, async || {
-            let mut plan = Plan::default();
+            let mut plan = Plan { owner: owner.clone(), ..Plan::default() };
             plan.push(op.clone(), TreePath::root());
             Ok(plan)
         })
-        .await?;
+        .await;
+    // Only the tree of the account lists those of others.
+    let done = if tree.access().is_none() { done.map_err(advised)? } else { done? };
     let Some((commit, _)) = done else { return Ok(()) };
-    show(app, name, commit.seq.0, &commit.time.to_rfc3339())
+    let (seq, time) = (commit.seq.0, commit.time.to_rfc3339());
+    match owner {
+        None => show(app, name, seq, &time),
+        Some(owner) => show_of(app, name, seq, &time, &owner.to_string()),
+    }
 }
 
-/// Prints a snapshot that a view keeps.
+/// Returns the failure of a commit, with advice if it found no snapshot of the name and owner.
+fn advised(failure: Failure) -> Failure {
+    match failure {
+        Failure::Tree(error) if error.is(ErrorKind::NotFound) => {
+            let advice =
+                "`garth snapshot` lists them, and `garth snapshot rm --owner` removes those of others";
+            Failure::Tree(error.advising(Advice::Command, advice))
+        }
+        other => other,
+    }
+}
+
+/// Prints a snapshot of another owner than the account.
 fn show_of(app: &mut App, name: &str, seq: u64, time: &str, owner: &str) -> Result {
     let json = json!({"name": name, "seq": seq, "time": time, "owner": owner});
     app.out.item(&json, format_args!("{seq:<6}  {time}  {}  of {}", escaped(name), escaped(owner)))

@@ -77,6 +77,22 @@ fn kv_log_continues_after_removal() {
 }
 
 #[test]
+fn kv_log_lists_unreadable_versions() {
+    let garth = Garth::new();
+    for value in ["1", "2"] {
+        garth.ok(&["kv", "put", "/k", value]);
+    }
+    garth.ok(&["retention", "class", "/agents/**", "--keep", "off"]);
+    garth.ok(&["gc", "--grace", "0s", "--force"]);
+    let log = garth.ok(&["kv", "log", "/k"]);
+    assert!(log.lines().nth(1).is_some_and(|line| line.ends_with("  unreadable")), "{log}");
+    let versions = garth.lines(&["kv", "log", "/k"]);
+    assert_eq!((&versions[0]["value"], &versions[0]["gone"]), (&json!(2), &json!(null)));
+    assert_eq!((&versions[1]["value"], &versions[1]["gone"]), (&json!(null), &json!(true)));
+    assert_eq!(versions[1]["deleted_at"], json!(null));
+}
+
+#[test]
 fn rejects_invalid_keys_and_values() {
     let garth = Garth::new();
     garth.fails(2, &["kv", "put", "/k", "{not json"]);

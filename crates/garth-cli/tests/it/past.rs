@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use garth_engine::rule::retention::Retention;
+use serde_json::json;
 
 use super::garth::{Garth, column, string};
 
@@ -274,6 +275,32 @@ fn snapshots_are_created_listed_and_removed() {
 }
 
 #[test]
+fn snapshots_of_others_are_listed_and_removed() {
+    let garth = Garth::new();
+    garth.ok(&["write", "/a", "1", "--user", "ann"]);
+    garth.ok(&["snapshot", "create", "mine", "--user", "ann"]);
+    garth.ok(&["write", "/a", "2", "--user", "ann"]);
+    let listed = garth.lines(&["snapshot"]);
+    let owner = listed[0]["owner"].as_str().unwrap();
+    assert_eq!((listed.len(), &listed[0]["name"]), (1, &json!("mine")));
+    assert_eq!(garth.lines(&["snapshot", "--user", "ann"])[0].get("owner"), None, "its own");
+    garth.ok(&["retention", "set", "--commits", "0", "--force"]);
+    let held = json!({"kind": "snapshot", "name": "mine", "owner": owner});
+    assert_eq!(garth.json(&["retention"])["held_by"], held);
+    let said = garth.ok(&["retention"]);
+    assert!(said.contains(&format!("\nheld by     snapshot mine of {owner}\n")), "{said}");
+    let said = garth.fails(3, &["snapshot", "rm", "mine"]);
+    assert!(said.contains("`garth snapshot rm --owner`"), "{said}");
+    garth.fails(3, &["snapshot", "rm", "mine", "--owner", "nobody"]);
+    garth.fails(2, &["snapshot", "rm", "mine", "--owner", "a>b"]);
+    garth.fails(2, &["snapshot", "rm", "mine", "--owner", owner, "--user", "ann"]);
+    let removed = garth.json(&["snapshot", "rm", "mine", "--owner", owner]);
+    assert_eq!((&removed["name"], &removed["owner"]), (&json!("mine"), &json!(owner)));
+    assert!(garth.lines(&["snapshot"]).is_empty());
+    assert_eq!(garth.json(&["retention"])["held_by"], json!(null));
+}
+
+#[test]
 fn restore_alone_undoes_the_last_change() {
     let garth = Garth::new();
     garth.ok(&["write", "-p", "/d/a", "one"]);
@@ -288,10 +315,7 @@ fn restore_alone_undoes_the_last_change() {
     assert_eq!(garth.ok(&["cat", "/d/a"]), "two\n", "a removed file comes back");
     garth.ok(&["write", "/d/b", "new"]);
     let dry = garth.lines(&["restore", "/d", "--dry-run"]);
-    assert_eq!(
-        (&dry[0]["path"], &dry[0]["action"]),
-        (&serde_json::json!("/d/b"), &serde_json::json!("removed"))
-    );
+    assert_eq!((&dry[0]["path"], &dry[0]["action"]), (&json!("/d/b"), &json!("removed")));
     garth.ok(&["restore", "/d"]);
     garth.fails(3, &["cat", "/d/b"]);
     garth.ok(&["rm", "-r", "/d"]);

@@ -34,7 +34,8 @@ fn new_account_begins_with_default_classes() {
 fn limits_that_are_not_given_stay() {
     let garth = Garth::new();
     let none = json!({"age_seconds": null, "commits": null, "max_stored": null, "content": default_classes(),
-        "oldest": 0, "oldest_time": null, "folded": 0, "held_by": null, "over_limit": 0});
+        "oldest": 0, "oldest_time": null, "folded": 0, "held_by": null, "over_limit": 0,
+        "without_file": []});
     assert_eq!(garth.json(&["retention"]), none);
     assert!(garth.ok(&["retention"]).contains("age         no limit\n"));
     garth.json(&["retention", "set", "--age", "30d", "--commits", "5000"]);
@@ -222,6 +223,19 @@ fn class_of_a_directory_is_refused() {
 }
 
 #[test]
+fn class_of_a_missing_directory_is_set_with_a_warning() {
+    let garth = Garth::new();
+    let said = garth.ok(&["retention", "class", "/cache", "--keep", "off"]);
+    assert!(
+        said.contains("/cache  (no file has this path; for files in a directory, write /cache/**)"),
+        "{said}"
+    );
+    assert_eq!(garth.json(&["retention"])["without_file"], json!(["/cache"]));
+    garth.write("/cache", "1");
+    assert_eq!(garth.json(&["retention"])["without_file"], json!([]));
+}
+
+#[test]
 fn limit_below_the_stored_bytes_is_set_and_explained() {
     let garth = Garth::new();
     let stored = garth.json(&["usage"])["stored"].as_u64().unwrap();
@@ -273,6 +287,37 @@ fn full_account_recovers_by_a_path_class_and_collecting() {
     assert_eq!((&removed["content_bytes"], &removed["waiting_contents"]), (&json!(600_000), &json!(0)));
     assert!(!garth.ok(&["gc"]).contains("waiting for"), "nothing is left");
     assert_eq!(write(), Some(0));
+}
+
+#[test]
+fn gc_names_a_snapshot_that_keeps_old_content() {
+    let garth = Garth::new();
+    garth.write("/logs/a", "one");
+    garth.ok(&["retention", "class", "/logs/**", "--keep", "off"]);
+    garth.ok(&["snapshot", "create", "before"]);
+    garth.write("/logs/a", "two");
+    for args in [&["gc"][..], &["gc", "--dry-run"]] {
+        let said = garth.ok(args);
+        assert!(said.contains("snapshot before keeps the old content of its state"), "{said}");
+    }
+    garth.ok(&["snapshot", "rm", "before"]);
+    let said = garth.ok(&["gc"]);
+    assert!(said.contains("made 1 old content unreadable") && !said.contains("snapshot"), "{said}");
+}
+
+#[test]
+fn status_and_overlays_of_a_full_account_say_what_helps() {
+    let garth = Garth::new();
+    garth.write("/a", "text");
+    garth.ok(&["overlay", "create", "draft"]);
+    let stored = garth.json(&["usage"])["stored"].as_u64().unwrap();
+    // Less than the smallest file takes.
+    garth.ok(&["retention", "set", "--max-stored", &(stored + 4200).to_string()]);
+    garth.fails(6, &["write", "/b"]);
+    let status = garth.ok(&["status"]);
+    assert!(status.contains("full: writes are refused"), "{status}");
+    let said = garth.fails(6, &["rm", "/a", "--overlay", "draft"]);
+    assert!(said.contains("remove the overlay, or something outside of it"), "{said}");
 }
 
 #[test]

@@ -31,6 +31,32 @@ fn session_is_created_continued_and_ended() {
 }
 
 #[test]
+fn files_of_sessions_are_listed_after_folding() {
+    let garth = Garth::new();
+    garth.ok(&["session", "create", "early"]);
+    garth.ok(&["retention", "set", "--commits", "0", "--force"]);
+    for _ in 0..2 {
+        garth.ok(&["gc", "--grace", "0s", "--force"]);
+    }
+    let oldest = garth.json(&["retention"])["oldest"].clone();
+    garth.ok(&["session", "create", "late"]);
+    let said = |session: &str| {
+        garth.feed(&["session", "append", session, "--role", "user"], "Where is the parser?\n");
+        let output = garth.run(&["session", "files", session], b"");
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let listed = text(&output.stdout).to_owned();
+        assert!(listed.contains(&format!("/session/{session}/messages.jsonl")), "{listed}");
+        text(&output.stderr).to_owned()
+    };
+    assert_eq!(said("late"), "");
+    let warned = said("early");
+    assert!(
+        warned.contains(&format!("the log of changes begins after {oldest}: files that early ")),
+        "{warned}"
+    );
+}
+
+#[test]
 fn session_errors_name_their_cause() {
     let garth = Garth::new();
     garth.ok(&["session", "create", "work", "--user", "ann", "--agent", "coder"]);

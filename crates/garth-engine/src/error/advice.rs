@@ -29,6 +29,8 @@ advice! {
     UploadLimit;
     /// Ask the lower layer of an overlay about the past.
     LowerLayer;
+    /// Make room in an account that is full, or raise its limit on stored bytes.
+    StoredBytes;
     /// Find memories by recall.
     Recall;
 }

@@ -313,10 +313,13 @@ pub struct RetentionState {
     pub folded: Seq,
     /// Stored bytes, which the limit counts.
     pub stored: u64,
-    /// True if the limit on stored bytes leaves no room for the smallest commit that adds something.
+    /// True if the limit on stored bytes leaves no room for a small file.
     pub full: bool,
     /// First thing that keeps `oldest` or `folded` from rising, if any.
     pub held_by: Option<Hold>,
+    /// Path classes that are the path of one entry, and match nothing now, as that is no file. For the files
+    /// in a directory `/d`, a class is `/d/**`.
+    pub without_file: Vec<PathPattern>,
 }
 
 impl RetentionState {

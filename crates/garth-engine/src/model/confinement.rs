@@ -23,6 +23,9 @@ pub const MAX_GATE_FILE: u64 = 64 << 10;
 /// Separator of the labels of nested owners: the unit separator of ASCII, which no label contains.
 const NESTED: char = '\u{1f}';
 
+/// Separator of the labels of nested owners where they are shown.
+const LEVEL: &str = " > ";
+
 /// Owner of snapshots, commit ids, idempotency keys and staged bodies: the label of a view, after those of
 /// the views that it is in. Views of one owner share them; nobody else sees them.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -61,6 +64,19 @@ impl Owner {
         }
     }
 
+    /// Returns the owner from the form in which it is shown.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a text that shows no owner; `TooLarge` above [`MAX_OWNER`].
+    pub fn parse(shown: &str) -> Result<Self> {
+        let owner = Self(shown.replace(LEVEL, &NESTED.to_string()).replace(">>", ">")).checked()?;
+        // Two texts of one owner would let a caller miss it in a list.
+        if owner.0.is_empty() || owner.to_string() != shown {
+            return Err(Error::invalid("is not an owner as lists of snapshots show it"));
+        }
+        Ok(owner)
+    }
+
     fn checked(self) -> Result<Self> {
         if self.0.len() <= MAX_OWNER {
             return Ok(self);
@@ -87,10 +103,11 @@ impl Serialize for Owner {
     }
 }
 
-/// Writes the labels, from the outermost view to the innermost.
+/// Writes the labels, from the outermost view to the innermost. `>` in a label is written twice, so that no
+/// two owners have one form.
 impl fmt::Display for Owner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0.replace(NESTED, " > "))
+        f.write_str(&self.0.replace('>', ">>").replace(NESTED, LEVEL))
     }
 }
 
@@ -239,6 +256,20 @@ mod tests {
             assert!(Owner::new(label).is_err(), "{label:?}");
         }
         assert_eq!(Owner::new(&"x".repeat(MAX_OWNER + 1)).unwrap_err().kind(), ErrorKind::TooLarge);
+    }
+
+    #[test]
+    fn shown_owners_are_parsed() {
+        let of = |path| Owner::of_path(&TreePath::parse(path).expect("a path")).expect("short");
+        let nested = of("/b > c").inside(Some(&of("/a"))).expect("short");
+        assert_eq!(nested.to_string(), "/a > /b >> c");
+        assert_ne!(nested.to_string(), of("/c").inside(Some(&nested)).expect("short").to_string());
+        for owner in [of("/a"), of("/>"), of("/a >"), of("/a\u{1f}\n"), nested] {
+            assert_eq!(Owner::parse(&owner.to_string()).expect("an owner"), owner);
+        }
+        for wrong in ["", "a\u{1f}b", "a>b", "a >>> b"] {
+            assert!(Owner::parse(wrong).is_err(), "{wrong:?}");
+        }
     }
 
     #[test]

@@ -72,6 +72,12 @@ impl PathPattern {
         if rest.is_empty() || rest.len() > MAX_PATH {
             return Err(bad("is not a pattern"));
         }
+        if rest.strip_suffix('/').is_some_and(|dir| !dir.ends_with(['/', '*'])) {
+            let shown = shown(text);
+            let message =
+                format!("{shown}: ends with `/`; write {shown}** for everything below the directory");
+            return Err(Error::invalid(message));
+        }
         let segments: Result<Vec<Segment>> = rest
             .split('/')
             .map(|segment| match segment {
@@ -137,10 +143,7 @@ impl PathPattern {
         &self,
         kind_of: impl FnOnce(&TreePath) -> Result<Option<Kind>, E>,
     ) -> Result<(), E> {
-        let is_path = self.segments.iter().all(|segment| matches!(segment, Segment::Name(_)));
-        // A text that is no path, such as one with a name that is too long, names no entry either.
-        let path = TreePath::parse(&self.text).ok().filter(|_| is_path);
-        let kind = match path {
+        let kind = match self.one_path() {
             Some(path) => kind_of(&path)?,
             None => None,
         };
@@ -150,6 +153,25 @@ impl PathPattern {
         let pattern = &self.text;
         Err(Error::invalid(format!("{pattern}: is a directory; for the files in it, write {pattern}/**"))
             .into())
+    }
+
+    /// Returns true if the pattern is the path of one entry, which is not a file: nothing has the path, or for
+    /// example a directory. Fails as `kind_of`, which looks up the kind of an entry.
+    pub(crate) fn is_without_file<E>(
+        &self,
+        kind_of: impl FnOnce(&TreePath) -> Result<Option<Kind>, E>,
+    ) -> Result<bool, E> {
+        match self.one_path() {
+            Some(path) => Ok(kind_of(&path)? != Some(Kind::File)),
+            None => Ok(false),
+        }
+    }
+
+    /// Returns the only path that the pattern can match; `None` if it has wildcards.
+    fn one_path(&self) -> Option<TreePath> {
+        let is_path = self.segments.iter().all(|segment| matches!(segment, Segment::Name(_)));
+        // A text that is no path, such as one with a name that is too long, names no entry either.
+        TreePath::parse(&self.text).ok().filter(|_| is_path)
     }
 
     /// Returns patterns that match, relative to a directory, the paths below it that this one matches; none
@@ -239,6 +261,11 @@ fn is_control(c: char) -> bool {
 
 /// Returns the error of a pattern, with the beginning of its text and control characters as escapes.
 fn invalid(text: &str, why: &str) -> Error {
+    Error::invalid(format!("{}: {why}; write a pattern such as /agents/*/notes/**", shown(text)))
+}
+
+/// Returns the first characters of a pattern, without control characters.
+fn shown(text: &str) -> String {
     let mut shown = String::new();
     // By characters: a cut at a byte could split one.
     let mut rest = text.chars();
@@ -251,7 +278,7 @@ fn invalid(text: &str, why: &str) -> Error {
     if rest.next().is_some() {
         shown.push('…');
     }
-    Error::invalid(format!("{shown}: {why}; write a pattern such as /agents/*/notes/**"))
+    shown
 }
 
 /// Compiles a segment with wildcards.
@@ -471,6 +498,14 @@ mod tests {
         ] {
             let error = PathPattern::parse(text).expect_err(text);
             assert!(error.is(crate::ErrorKind::InvalidArgument), "{error}");
+        }
+    }
+
+    #[test]
+    fn pattern_of_a_directory_names_the_one_below_it() {
+        for (text, due) in [("/logs/", "write /logs/** for"), ("a/b/", "write a/b/** for")] {
+            let error = PathPattern::parse(text).unwrap_err();
+            assert!(error.message().contains(due), "{error}");
         }
     }
 

@@ -1,19 +1,25 @@
 //! Old content that ends before the log does, by path class, in both engines.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use garth_engine::engine::memory::MemoryFs;
 use garth_engine::fs::restore::{MAX_GONE_PATHS, RestoreResult, plan, restore};
+use garth_engine::fs::store::system;
 use garth_engine::model::{
     At, Batch, ByteRange, MAX_PAGE, Moment, Op, Owner, Remove, Seq, Timestamp, VersionId,
 };
 use garth_engine::path::Name;
 use garth_engine::rule::retention::Retention;
-use garth_engine::view::overlay::{LowerLayer, StoredOverlay};
+use garth_engine::view::overlay::{LowerLayer, Side, StoredOverlay};
 use garth_engine::view::{Mount, Overlay, Scope};
 use garth_engine::{Error, ErrorKind, FileSystem};
 use garth_testkit::tools::{append, at, copy, link, mkdir, mkdir_all, p, remove, rename, write};
 
 use super::retained_trees::{Engine, GRACE, START, Tree, commits, history, keeping_content, past, text};
+
+/// Path in the account of the file `/off/a` of an overlay.
+const DRAFT: &str = "/.garth/overlays/draft/tree/off/a";
 
 /// Returns a retention that keeps no old content of files below `/off`.
 fn off() -> Retention {
@@ -123,6 +129,27 @@ async fn class_of_a_directory_alone_is_refused() {
         set(&[]).await.unwrap();
         assert!(set(&[("/later", 60)]).await.is_err());
         tree.assert_sound().await;
+    }
+}
+
+#[tokio::test]
+async fn class_without_a_file_is_reported() {
+    for tree in Tree::both() {
+        four_versions(&tree).await;
+        let set = async |classes: &[(&str, u64)]| {
+            let state = match &tree.engine {
+                Engine::Memory(fs) => fs.set_retention(keeping_content(classes)),
+                Engine::Sqlite(fs) => fs.set_retention(keeping_content(classes)).await,
+            };
+            state.unwrap().without_file.iter().map(|class| class.as_str().to_owned()).collect::<Vec<_>>()
+        };
+        let classes = [("/kept", 0), ("/cache", 0), ("/off/**", 0), ("/none/*", 0)];
+        assert_eq!(set(&classes).await, ["/cache"], "nothing has the path");
+        tree.commit(write("/cache/a", "1").with_parents()).await;
+        assert_eq!(set(&classes).await, ["/cache"], "a directory has it");
+        tree.commit(rename("/cache", "/moved")).await;
+        tree.commit(write("/cache", "1")).await;
+        assert_eq!(set(&classes).await, [""; 0]);
     }
 }
 
@@ -469,6 +496,62 @@ async fn overlay_holds_the_content_below_it() {
     StoredOverlay::create(&**account, "late", &lower, &batch).await.unwrap();
     tree.retain(off()).await;
     assert_eq!(content(tree.fs(), "/off/a", 2).await, None, "what is gone does not return");
+    tree.assert_sound().await;
+}
+
+#[tokio::test]
+async fn files_of_overlays_are_judged_by_the_shown_path() {
+    for tree in Tree::both() {
+        let raw: Arc<dyn FileSystem> = match &tree.engine {
+            Engine::Memory(fs) => Arc::<MemoryFs>::clone(fs),
+            Engine::Sqlite(fs) => system(&**fs).await.unwrap(),
+        };
+        let commit = async |ops: Vec<Op>| raw.commit(Batch::new(ops)).await.unwrap().seq.0;
+        let about = serde_json::to_vec(&LowerLayer { root: p("/d"), as_of: None }).unwrap();
+        commit(vec![write("/.garth/overlays/o/overlay.json", about).with_parents()]).await;
+        let [of_class, other] = ["off/a", "kept"].map(|name| format!("/.garth/overlays/o/tree/{name}"));
+        let both =
+            |text: &str| [&of_class, &other].map(|path| write(path, text.to_owned()).with_parents()).to_vec();
+        let seqs = [commit(both("1")).await, commit(both("2")).await];
+        let limits = || keeping_content(&[("/d/off/**", 0), ("/off/**", 0)]);
+        tree.retain(limits()).await;
+        assert_eq!(contents(&*raw, &of_class, seqs).await, ["-", "2"]);
+        assert_eq!(contents(&*raw, &other, seqs).await, ["1", "2"]);
+        assert_eq!(text(&*raw, &of_class).await, "2", "what it contains now stays");
+        commit(vec![Op::remove_tree(p("/.garth/overlays/o"))]).await;
+        tree.retain(limits()).await;
+        assert_eq!(contents(&*raw, &of_class, seqs).await, ["-", "-"], "by the path that it had last");
+        assert_eq!(contents(&*raw, &other, seqs).await, ["1", "2"]);
+        tree.assert_sound().await;
+    }
+}
+
+#[tokio::test]
+async fn discarded_overlay_leaves_no_content_of_a_class() {
+    let [_, tree] = Tree::both();
+    let Engine::Sqlite(account) = &tree.engine else { unreachable!() };
+    tree.commit(mkdir("/off")).await;
+    let (lower, batch) = (LowerLayer { root: p("/"), as_of: None }, Batch::new([]));
+    StoredOverlay::create(&**account, "draft", &lower, &batch).await.unwrap();
+    let overlay = StoredOverlay::open(&**account, "draft").await.unwrap();
+    let shown = overlay.tree();
+    let mut written = Vec::new();
+    for text in ["secret", "later"] {
+        written.push(shown.commit(write("/off/a", text).into()).await.unwrap().seq.0);
+    }
+    let raw = system(&**account).await.unwrap();
+    let read = async |seq| past(&*raw, seq).await.unwrap().read(&at(DRAFT), ByteRange::ALL).await;
+    assert_eq!(read(written[0]).await.unwrap(), "secret");
+    tree.retain(keeping_content(&[("/**", 0)])).await;
+    assert_gone(read(written[0]).await);
+    assert_eq!(text(&*shown, "/off/a").await, "later", "a live overlay is read as before");
+    overlay.apply(Side::Ours, &batch).await.unwrap();
+    StoredOverlay::discard(&**account, "draft", &batch).await.unwrap();
+    tree.retain(keeping_content(&[("/**", 0)])).await;
+    for seq in written {
+        assert_gone(read(seq).await);
+    }
+    assert_eq!(text(tree.fs(), "/off/a").await, "later");
     tree.assert_sound().await;
 }
 

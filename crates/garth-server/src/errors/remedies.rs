@@ -21,6 +21,6 @@ pub(super) fn for_clients(advice: Advice, text: &str) -> &str {
             "send parts of at most that size to `POST /v1/uploads`, and join them with `POST /v1/batch`"
         }
         Advice::LowerLayer => "leave \"overlay\" out to read the past of the account",
-        Advice::Command | Advice::OtherCaller | Advice::Recall => text,
+        Advice::Command | Advice::OtherCaller | Advice::StoredBytes | Advice::Recall => text,
     }
 }

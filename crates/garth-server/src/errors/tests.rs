@@ -107,7 +107,9 @@ fn clients_see_advice_of_the_library_in_their_words() {
         for advice in Advice::ALL {
             let error = Error::at(*kind, &path, "is wrong").advising(*advice, "see `--force`");
             let words = match advice {
-                Advice::Command | Advice::OtherCaller | Advice::Recall => "see `--force`",
+                Advice::Command | Advice::OtherCaller | Advice::StoredBytes | Advice::Recall => {
+                    "see `--force`"
+                }
                 Advice::UploadLimit => {
                     "send parts of at most that size to `POST /v1/uploads`, and join them with `POST /v1/batch`"
                 }
@@ -134,6 +136,16 @@ fn refusals_without_content_have_no_advice() {
     let error = Error::new(ErrorKind::Conflict, "is `x`").advising(Advice::Command, "write `x`");
     let blind = Refusal::from(error).hinting("write `x`").without_content("files:read");
     assert!(blind.advice().is_none() && blind.hints().next().is_none() && !blind.text().contains('x'));
+}
+
+#[test]
+fn refusals_without_content_tell_a_full_account_from_a_quota() {
+    let blind = |error: Error| Refusal::from(error).without_content("files:read").text().into_owned();
+    let full = Error::new(ErrorKind::QuotaExceeded, "the account has no room")
+        .advising(Advice::StoredBytes, "remove something");
+    assert_eq!(blind(full), "the account has no room; remove something");
+    let quota = Error::at(ErrorKind::QuotaExceeded, &TreePath::parse("/a").unwrap(), "9 bytes are used");
+    assert!(blind(quota).starts_with("a quota refuses this write; details require"));
 }
 
 #[test]

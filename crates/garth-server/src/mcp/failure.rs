@@ -66,6 +66,7 @@ const fn for_models(advice: Advice) -> Option<&'static str> {
     match advice {
         Advice::OtherCaller => Some("only people change this file: ask your user"),
         Advice::UploadLimit => Some("split it into several files"),
+        Advice::StoredBytes => Some("tell your user, who can make room, or have the limit raised"),
         Advice::Recall => Some("`recall` finds memories, and shows their URIs"),
         Advice::Command | Advice::LowerLayer => None,
     }

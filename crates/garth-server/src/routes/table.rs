@@ -188,7 +188,7 @@ static CALLS: &[Route] = routes! {
     Change "/v1/context/gc" MemoryWrite MemoryRead, Short Sessions(context::collect, context::CollectFields)
         -> context::answers::SessionCollected;
     Read  "/v1/sessions/provenance" MemoryRead, Short Sessions(context::wrote, context::WroteFields)
-        -> wire::ItemsPage<context::answers::WrittenFile>;
+        -> context::answers::WrittenFilesPage;
     Change "/v1/context/publish" MemoryWrite, Short Sessions(sessions::publish, sessions::PublishFields)
         -> memories::WrittenAnswer<'static>;
 

@@ -86,8 +86,8 @@ pub(super) fn expected(call: &Call<'_>, body: &Body) -> Expected {
 }
 
 /// Returns the bytes of a range of a file as the body of the response to `method`, read while they are sent.
-/// The first piece is read before the head of the response is sent. For `HEAD`, which sends no body, one byte
-/// is read.
+/// The first piece is read before the head of the response is sent, also an empty one. For `HEAD`, which
+/// sends no body, one byte is read.
 ///
 /// # Errors
 /// Errors of reading the first piece: the content may be damaged, or no longer be stored.
@@ -97,10 +97,9 @@ pub(super) async fn outgoing(
     file: Arc<dyn OpenFile>,
     range: ByteRange,
 ) -> Result<Body, Refusal> {
-    if *method == Method::HEAD {
-        if range.length > 0 {
-            file.read_at(range.offset, 1).await?;
-        }
+    if *method == Method::HEAD || range.length == 0 {
+        // Of an empty file as well, whose content may be gone.
+        file.read_at(range.offset, usize::from(range.length > 0)).await?;
         return Ok(Body::empty());
     }
     let room = match range.length {

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use futures::executor::block_on;
 use garth_engine::model::VersionId;
-use garth_engine::rule::retention::Retention;
+use garth_engine::rule::PathPattern;
+use garth_engine::rule::retention::{ContentLimit, Retention};
 use serde_json::{Value, json};
 
 use super::harness::Server;
@@ -219,6 +220,78 @@ fn history_cursor_before_oldest_is_gone() {
         .collect();
     assert_eq!(values, [6, 5, 4, 3]);
     assert!(last["next_cursor"].is_null());
+}
+
+/// Sets the retention of the account, and collects.
+fn retain(server: &Server, retention: Retention) {
+    // The last commit has a later time than the clock.
+    server.clock.advance(Duration::from_secs(1));
+    block_on(async {
+        let account = server.home.account("acme").await.unwrap();
+        account.set_retention(retention).await.unwrap();
+        account.gc(Duration::ZERO).await.unwrap();
+    });
+}
+
+#[test]
+fn history_marks_values_that_are_gone() {
+    let server = Server::start();
+    for value in ["1", "2"] {
+        server.put("/a", value);
+    }
+    server.ok("delete", r#"{"path":"/a"}"#);
+    server.put("/a", "3");
+    let limit = ContentLimit { pattern: PathPattern::parse("/agents/**").unwrap(), keep: Duration::ZERO };
+    retain(&server, Retention { content: vec![limit], ..Retention::default() });
+    let answer = server.ok("history", r#"{"path":"/a"}"#);
+    let versions: Vec<[&Value; 2]> =
+        answer["versions"].as_array().unwrap().iter().map(|item| [&item["value"], &item["gone"]]).collect();
+    let (three, ended, yes, no) = (json!(3), json!({}), json!(true), json!(null));
+    assert_eq!(versions, [[&three, &no], [&ended, &no], [&no, &yes], [&no, &yes]]);
+    let deleted: Vec<bool> =
+        answer["versions"].as_array().unwrap().iter().map(|item| item["deleted_at"].is_string()).collect();
+    assert_eq!(deleted, [false, true, false, false]);
+}
+
+#[test]
+fn history_has_the_time_of_get_at_oldest() {
+    let server = Server::start();
+    let put = server.put("/a", "1");
+    server.clock.advance(Duration::from_secs(60));
+    server.put("/b", "1");
+    retain(&server, Retention { commits: Some(0), ..Retention::default() });
+    let get = server.ok("get", r#"{"path":"/a"}"#);
+    let history = server.ok("history", r#"{"path":"/a"}"#);
+    assert_eq!(history["versions"][0]["version_id"], get["version_id"]);
+    assert_eq!(history["versions"][0]["created_at"], get["created_at"]);
+    assert_eq!(get["created_at"], put["created_at"]);
+}
+
+#[test]
+fn files_of_a_session_are_listed_after_folding() {
+    let server = Server::start();
+    let of = |name: &str, more: Value| {
+        let mut body = json!({"agent": "default", "user": "ann", "name": name});
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        body.to_string()
+    };
+    server.ok("sessions/create", of("early", json!({})));
+    let oldest = block_on(async {
+        let account = server.home.account("acme").await.unwrap();
+        account.set_retention(Retention { commits: Some(0), ..Retention::default() }).await.unwrap();
+        account.gc(Duration::ZERO).await.unwrap();
+        account.retention().await.unwrap().oldest.0
+    });
+    server.ok("sessions/create", of("late", json!({})));
+    for (name, begins) in [("early", Some(oldest)), ("late", None)] {
+        let message = json!([{"role": "user", "content": "Where is the parser?"}]);
+        server.ok("sessions/append", of(name, json!({"messages": message})));
+        let page = server.ok("sessions/provenance", of(name, json!({})));
+        let paths: Vec<&str> =
+            page["items"].as_array().unwrap().iter().filter_map(|file| file["path"].as_str()).collect();
+        assert!(paths.iter().any(|path| path.ends_with("messages.jsonl")), "{name}: {paths:?}");
+        assert_eq!(page["oldest"].as_u64(), begins, "{name}");
+    }
 }
 
 #[test]

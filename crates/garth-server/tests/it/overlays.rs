@@ -2,6 +2,7 @@
 //! as it is until the overlay is applied.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::executor::block_on;
 use garth_engine::home::{NewKey, Scope};
@@ -161,6 +162,23 @@ fn bytes_of_files_are_those_of_the_overlay() {
     assert_eq!(world.bytes("PUT", "fs/long?overlay=all", "", &long).status, 201);
     assert!(world.bytes("GET", "fs/long?overlay=all", "", b"").body == long);
     assert_eq!(world.bytes("GET", "fs/long", "", b"").status, 404);
+}
+
+#[test]
+fn empty_file_whose_content_is_gone_is_refused() {
+    let world = World::new();
+    let write = |text: &'static str| Op::write(path("/logs/a"), text).with_parents();
+    let empty = block_on(world.account.commit(write("").into())).unwrap().seq;
+    block_on(world.account.commit(write("x").into())).unwrap();
+    world.ok("admin/retention/set", &json!({"content": [{"pattern": "/logs/**", "keep_seconds": 0}]}));
+    block_on(world.account.gc(Duration::ZERO)).unwrap();
+    world.ok("admin/overlays/create", &json!({"id": "then", "at": empty.0.to_string()}));
+    for place in ["overlay=then".to_owned(), format!("at={}", empty.0)] {
+        let reply = |method| world.bytes(method, &format!("fs/logs/a?{place}"), "", b"");
+        reply("GET").refused(410, "GONE");
+        assert_eq!(reply("HEAD").status, 410, "{place}");
+    }
+    assert_eq!(world.bytes("GET", "fs/logs/a?overlay=all", "", b"").body, b"x");
 }
 
 #[test]

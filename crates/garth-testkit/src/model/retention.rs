@@ -77,7 +77,7 @@ pub(super) async fn same_retention(store: &Store, model: &MemoryFs) -> Checked {
 /// Compares what both sides report, except for what is particular to a storage: the rows that are removed,
 /// and what holds them.
 fn compared(subject: Result<RetentionState>, model: Result<RetentionState>) -> Checked {
-    let reported = |state: RetentionState| (state.set, state.oldest, state.oldest_time);
+    let reported = |state: RetentionState| (state.set, state.without_file, state.oldest, state.oldest_time);
     same("the retention", subject.map(reported), model.map(reported)).map(drop)
 }
 

@@ -35,8 +35,12 @@ const CHECKED: u64 = 100_000;
 
 /// Format that the database of the account gets.
 const OLD: i64 = 8;
-/// Undoes the additions of format 9, which are tables, columns of the head and an index.
-const UNDO_9: &str = "
+/// Undoes the additions of formats 10 and 9, which are tables, columns and indexes.
+const UNDO: &str = "
+DROP INDEX lease_until;
+DROP INDEX unnamed_doomed;
+DROP INDEX pack_unused;
+ALTER TABLE pack DROP COLUMN unused;
 DROP INDEX idempotency_seq;
 DROP TABLE past_lease;
 DROP TABLE held;
@@ -129,8 +133,8 @@ fn make_old(folder: &Path, names: u64) -> Proven<Seq> {
     })?;
     let conn = Connection::open(closed(fs, folder)?)?;
     let format: i64 = conn.query_row("PRAGMA user_version", [], |row| row.get(0))?;
-    hold(format == OLD + 1, || format!("the newest format is {format}: write how it is undone"))?;
-    conn.execute_batch(UNDO_9)?;
+    hold(format == OLD + 2, || format!("the newest format is {format}: write how it is undone"))?;
+    conn.execute_batch(UNDO)?;
     Ok(head)
 }
 

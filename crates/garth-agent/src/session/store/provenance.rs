@@ -6,8 +6,10 @@ use std::ops::Range;
 use crate::boxed;
 use crate::retry::yield_now;
 use crate::session::handle::Sessions;
-use garth_engine::error::{ErrorKind, Result};
-use garth_engine::model::{At, ByteRange, ChangeKind, ChangesQuery, Kind, LogPosition, NamesPage, SessionOf};
+use garth_engine::error::{Error, ErrorKind, Result};
+use garth_engine::model::{
+    At, ByteRange, ChangeKind, ChangesQuery, Kind, LogPosition, NamesPage, Seq, SessionOf,
+};
 use garth_engine::path::TreePath;
 
 /// Changes that one page examines.
@@ -33,24 +35,42 @@ pub struct Wrote {
     pub more: bool,
 }
 
+/// Page of the files that a session wrote.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct WrittenFiles {
+    /// Files of the page.
+    pub items: Vec<Wrote>,
+    /// Position at which the next page starts; `None` on the last page.
+    pub next: Option<LogPosition>,
+    /// First commit whose state is readable, on the first page, if the session may have written files up to
+    /// it. The log no longer says which, so files that it did not write again later are missing.
+    pub oldest: Option<Seq>,
+}
+
 impl Sessions<'_> {
-    /// Returns a page of the files that still contain bytes of a session, and the position at which the next
-    /// page starts. A file that the session changed more than once can occur on several pages, each time as
-    /// it is now.
+    /// Returns a page of the files that still contain bytes of a session. Without a position, it starts with
+    /// the first commit whose changes are stored. A file that the session changed more than once can occur on
+    /// several pages, each time as it is now.
     ///
     /// # Errors
-    /// `NotFound`; `Gone` if commits after the position are beyond retention; `Unsupported` for a filesystem
-    /// that does not record authors; from the filesystem.
+    /// `InvalidArgument` for an invalid id; `Gone` if commits after the given position are beyond retention;
+    /// `Unsupported` for a filesystem that does not record authors; from the filesystem.
     #[boxed]
-    pub async fn wrote(
-        &self,
-        session: &str,
-        since: LogPosition,
-    ) -> Result<(Vec<Wrote>, Option<LogPosition>)> {
+    pub async fn wrote(&self, session: &str, since: Option<LogPosition>) -> Result<WrittenFiles> {
+        let dir = At::from(self.directory(session)?);
         let [user, agent, session] = [&self.user, &self.agent, session].map(str::to_owned);
         let of = SessionOf { user, agent, session };
-        let query = ChangesQuery::since(since).limit(CHANGES).session(of.clone());
-        let page = self.fs.changes(&query).await?;
+        let mut query = ChangesQuery::since(since.unwrap_or_default()).limit(CHANGES).session(of.clone());
+        let (mut page, mut oldest) = (self.fs.changes(&query).await, None);
+        if since.is_none()
+            && let Some(begin) = page.as_ref().err().and_then(Error::oldest).map(Seq)
+        {
+            query.since = begin.into();
+            page = self.fs.changes(&query).await;
+            oldest = (!self.is_later(&dir, begin).await?).then_some(begin);
+        }
+        let page = page?;
         let mut nodes = Vec::new();
         for change in page.commits.iter().flat_map(|commit| &commit.changes) {
             let wrote = matches!(change.kind, ChangeKind::Created | ChangeKind::Modified);
@@ -58,10 +78,10 @@ impl Sessions<'_> {
                 nodes.push(change.ino);
             }
         }
-        let mut files = Vec::new();
+        let mut items = Vec::new();
         for ino in nodes {
             match self.own_bytes(&of, &At::from(ino)).await {
-                Ok(file) => files.extend(file),
+                Ok(file) => items.extend(file),
                 // The file was deleted meanwhile, or is out of reach of this view.
                 Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::AccessDenied) => {}
                 Err(error) => return Err(error),
@@ -69,7 +89,13 @@ impl Sessions<'_> {
             yield_now().await;
         }
         let next = (page.until.seq < page.head).then_some(page.until);
-        Ok((files, next))
+        Ok(WrittenFiles { items, next, oldest })
+    }
+
+    /// Returns true if a session began after a commit: its directory exists, and did not then.
+    async fn is_later(&self, dir: &At, commit: Seq) -> Result<bool> {
+        let then = self.fs.as_of(&commit.into()).await?;
+        Ok(then.stat(dir).await.is_err_and(|error| error.is_absent()) && self.fs.stat(dir).await.is_ok())
     }
 
     /// Returns the ranges of a file that a session wrote; `None` if there are none.

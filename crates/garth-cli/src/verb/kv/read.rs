@@ -217,6 +217,8 @@ impl Keys {
 }
 
 /// Show the versions of a value, newest first
+///
+/// A version whose content retention has ended is `unreadable`; with --json, it has `"gone": true`.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth kv log /user/tone")]
 pub(super) struct Log {
@@ -229,7 +231,8 @@ pub(super) struct Log {
     past: Past,
 }
 
-/// Version of a value. The version that ended it has the value `{}`.
+/// Version of a value. The version that ended it has the value `{}`, and one whose content is no longer stored
+/// `null`.
 #[derive(Serialize)]
 struct ShownVersion<'a> {
     version_id: String,
@@ -237,6 +240,8 @@ struct ShownVersion<'a> {
     value: &'a RawValue,
     expires_at: Option<String>,
     deleted_at: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    gone: Option<bool>,
 }
 
 impl Log {
@@ -255,14 +260,17 @@ impl Log {
             for version in &page.items {
                 let time = version.created_at.to_rfc3339();
                 let value = version.value.as_deref().map(|value| one_line(key, value)).transpose()?;
+                let (ended, state) =
+                    if version.gone { (RawValue::NULL, "unreadable") } else { (nothing, "deleted") };
                 let json = ShownVersion {
                     version_id: version.version.to_string(),
                     created_at: time.clone(),
-                    value: value.as_deref().unwrap_or(nothing),
+                    value: value.as_deref().unwrap_or(ended),
                     expires_at: version.expires_at.map(Timestamp::to_rfc3339),
-                    deleted_at: value.is_none().then(|| time.clone()),
+                    deleted_at: (value.is_none() && !version.gone).then(|| time.clone()),
+                    gone: version.gone.then_some(true),
                 };
-                let text = value.as_deref().map_or("deleted", RawValue::get);
+                let text = value.as_deref().map_or(state, RawValue::get);
                 app.out.item(&json, format_args!("{}  {time}  {text}", json.version_id))?;
             }
             pages.passed(page.items.len(), page.next);

@@ -9,15 +9,17 @@ use super::instance::MemoryFs;
 use super::state::{Node, State, Timeline};
 use super::tree::{Tree as _, View, all_paths};
 use crate::error::{Error, ErrorKind, OptionalExt as _, Result};
+use crate::fs::forks;
 use crate::fs::store::RetentionState;
-use crate::model::{At, CommitInfo, Ino, Kind, Seq, Timestamp, Within};
+use crate::model::{At, CommitInfo, Ino, Kind, MAX_READ, Seq, Timestamp, Within};
 use crate::path::TreePath;
+use crate::rule::PathPattern;
 use crate::rule::retention::{ContentLimits, Keep, Retention, last_of_age};
 
 impl MemoryFs {
     /// Returns the retention, as [`AccountStore::retention`](crate::AccountStore::retention) does.
     pub fn retention(&self) -> RetentionState {
-        self.read().retention_state()
+        self.read().retention_state(self.env.now())
     }
 
     /// Sets the retention, as [`AccountStore::set_retention`](crate::AccountStore::set_retention) does.
@@ -34,7 +36,7 @@ impl MemoryFs {
         // Content that is now kept for less time is looked for in the whole log.
         state.searched.retain(|age, _| !stricter.contains(age));
         state.retention = retention;
-        Ok(state.retention_state())
+        Ok(state.retention_state(now))
     }
 
     /// Ends the readable past where the retention says so, as a collection does.
@@ -71,9 +73,14 @@ fn ended_contents(versions: &Timeline<Node>) -> Vec<(Seq, Seq)> {
 }
 
 impl State {
-    fn retention_state(&self) -> RetentionState {
+    fn retention_state(&self, now: Timestamp) -> RetentionState {
+        let set = self.retention.clone().in_order();
+        let classes = set.content.iter().map(|limit| &limit.pattern);
+        let without =
+            |class: &&PathPattern| class.is_without_file(|path| self.kind_at(path, now)).unwrap_or(false);
         RetentionState {
-            set: self.retention.clone().in_order(),
+            without_file: classes.filter(without).cloned().collect(),
+            set,
             oldest: self.oldest,
             oldest_time: self.info(self.oldest).map(|commit| commit.time),
             folded: Seq(0),
@@ -84,18 +91,19 @@ impl State {
         }
     }
 
-    /// Fails for a new path class that is the path of a directory.
-    fn check_classes(&self, to: &Retention, now: Timestamp) -> Result<()> {
+    /// Returns the kind of the entry at a path, if there is one.
+    fn kind_at(&self, path: &TreePath, now: Timestamp) -> Result<Option<Kind>> {
         let within = Within::everything();
         let mut view =
             View { state: self, seq: self.head(), now, holders: &[], within: &within, owner: None };
-        for class in to.classes_beyond(&self.retention) {
-            class.refuse_directory(|path| {
-                let found = view.find_path(path).optional()?;
-                Ok::<_, Error>(found.map(|ino| view.get(ino).kind))
-            })?;
-        }
-        Ok(())
+        let found = view.find_path(path).optional()?;
+        Ok(found.map(|ino| view.get(ino).kind))
+    }
+
+    /// Fails for a new path class that is the path of a directory.
+    fn check_classes(&self, to: &Retention, now: Timestamp) -> Result<()> {
+        let mut new = to.classes_beyond(&self.retention);
+        new.try_for_each(|class| class.refuse_directory(|path| self.kind_at(path, now)))
     }
 
     /// Counts a view of a state as open while the result is.
@@ -168,7 +176,18 @@ impl State {
         }
         let nameless = versions.iter().rev().take_while(|(_, node)| !node.has_name());
         let last = nameless.last().map_or(self.head(), |(end, _)| Seq(end.0.saturating_sub(1)));
-        limits.keep_of(&all_paths(ino, &|ino| self.nodes.get(&ino)?.at(last)))
+        let mut names = all_paths(ino, &|ino| self.nodes.get(&ino)?.at(last));
+        let described = forks::as_shown(&mut names, |about| Ok::<_, Error>(self.text_after(last, about)));
+        if described.is_err() { Keep::WithLog } else { limits.keep_of(&names) }
+    }
+
+    /// Returns the content of a file after a commit.
+    fn text_after(&self, seq: Seq, path: &TreePath) -> Option<Vec<u8>> {
+        let within = Within::everything();
+        let mut view =
+            View { state: self, seq, now: self.time_of(seq), holders: &[], within: &within, owner: None };
+        let ino = view.find_path(path).ok()?;
+        Some(view.get(ino).content.read(0, MAX_READ).to_vec())
     }
 
     /// Fails with `Gone` for a commit before the oldest state.

@@ -2,13 +2,16 @@
 //! none. How the bytes are counted is the part of each engine.
 
 use crate::engine::planner::Delta;
-use crate::error::{Error, ErrorKind, Result};
-use crate::model::{Attributes, Batch, Op};
+use crate::error::{Advice, Error, ErrorKind, Result};
+use crate::model::{Attributes, Batch, Op, Special};
 
 /// Bytes that a commit is expected to add in any case: its row of the log, and pages that are split for it.
 pub const COMMIT: u64 = 4096;
 /// Bytes that each of its other rows is expected to add, with its share of the indexes.
-const ROW: u64 = 256;
+pub const ROW: u64 = 256;
+/// Bytes that a file with a short name and a short text is expected to add: rows of its name, its node, its
+/// directory, its attributes and its extent, and what is in them.
+pub const SMALL_FILE: u64 = COMMIT + 5 * ROW + 64;
 /// Copies of the path of a name: in its row, and in two indexes or one of them and the log.
 const PATHS: u64 = 3;
 
@@ -20,11 +23,32 @@ pub fn check_room(limit: u64, used: u64, arriving: u64) -> Result<()> {
     if used.saturating_add(arriving) <= limit { Ok(()) } else { Err(full()) }
 }
 
+/// Returns true if the account has no room for a small file.
+pub fn is_full(limit: u64, used: u64) -> bool {
+    check_room(limit, used, SMALL_FILE).is_err()
+}
+
 /// Returns the error for a full account. It has no numbers: the use of others is not every caller's to know.
 pub fn full() -> Error {
-    let message = "the account has no room for this: remove something and collect, keep less of the past, or have \
-                   the limit on stored bytes raised";
-    Error::new(ErrorKind::QuotaExceeded, message)
+    no_room("remove something and collect, keep less of the past, or have the limit raised")
+}
+
+/// Returns the error for a batch for which the account has no room.
+pub fn full_for(batch: &Batch) -> Error {
+    // An overlay hides what is removed below it, and stores that.
+    let hides = |op: &Op| matches!(op, Op::Mknod { node: Special::Whiteout, .. });
+    match batch.ops.iter().any(hides) {
+        true => no_room(
+            "a removal in an overlay takes room, too: remove the overlay, or something outside of it, and \
+             collect, keep less of the past, or have the limit raised",
+        ),
+        false => full(),
+    }
+}
+
+fn no_room(advice: &str) -> Error {
+    let message = "the account has no room for this under its limit on stored bytes";
+    Error::new(ErrorKind::QuotaExceeded, message).advising(Advice::StoredBytes, advice)
 }
 
 /// Returns true for a batch that adds no name and no content, and ends names, content or snapshots, of which

@@ -91,6 +91,11 @@ impl UploadCounts {
         }
     }
 
+    /// Returns true if an upload is in progress.
+    pub fn any(&self) -> bool {
+        !lock(&self.in_progress).is_empty()
+    }
+
     /// Returns the bytes of the uploads in progress of all owners.
     pub fn bytes(&self) -> u64 {
         lock(&self.in_progress).values().fold(0_u64, |sum, of| sum.saturating_add(of.bytes))

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, Weak};
 use bytes::Bytes;
 use rusqlite::Connection;
 
-use crate::engine::planner::{DEDUP_FROM, MAX_EXTENT, SHORT_SUM, Stored as Known, sum_of};
+use crate::engine::planner::{DEDUP_FROM, MAX_EXTENT, SHORT_SUM, Staged, Stored as Known, sum_of};
 use crate::engine::sqlite::schema::SUBJECT;
 use crate::engine::sqlite::tables::chunks::{self, Location, RemovedChunk, StoredChunk, damaged};
 use crate::engine::sqlite::tables::{chunk_refs, head, origins, packs, staged};
@@ -305,21 +305,38 @@ pub(crate) fn remove_chunk(conn: &Connection, id: u64, now: Timestamp) -> DbResu
     Ok(Some(len))
 }
 
-/// Gives up a finished upload until `enough` returns true. What nothing else uses of its own pack file needs
-/// no grace period, as no commit has used it: no read can need these bytes. Returns false if some references
-/// are left.
+/// Gives up a finished upload until `enough` returns true. Bytes that only uploads have used need no grace
+/// period, as no read can need them: those of its own pack file, or of an earlier upload with the same
+/// content. Returns false if some references are left.
 pub(crate) fn discard_upload(conn: &Connection, id: u128, enough: impl FnMut() -> bool) -> DbResult<bool> {
-    let file = staged::pack_name(id);
     let remove = |chunk| -> DbResult<()> {
-        if chunk_refs::is_unused(conn, chunk)? && chunks::is_in(conn, chunk, &file)? {
+        if chunk_refs::is_unused(conn, chunk)? && chunks::is_in_unused_pack(conn, chunk)? {
             remove_chunk(conn, chunk, Timestamp(0))?;
         }
         Ok(())
     };
-    let whole = staged::give_up(conn, id, remove, enough)?;
-    // Content that was stored before is not needed in this file, and never was.
-    packs::end_grace(conn, &file)?;
-    Ok(whole)
+    staged::give_up(conn, id, remove, enough)
+}
+
+/// Records that a commit uses these uploads, and chunks that were stored before. From then on reads of other
+/// processes, and backups, may need the pack files that have their bytes.
+pub(crate) fn use_packs(
+    conn: &Connection,
+    uploads: &[(u128, Staged)],
+    shared: impl IntoIterator<Item = u64>,
+) -> DbResult<()> {
+    for (id, _) in uploads {
+        packs::use_file(conn, &staged::pack_name(*id))?;
+    }
+    let pieces = uploads.iter().flat_map(|(_, pieces)| &pieces.0).map(|(chunk, _)| *chunk);
+    let mut chunks = pieces.chain(shared).peekable();
+    // Mostly no other upload waits. Otherwise it may have been the first to store some of these chunks.
+    if chunks.peek().is_some() && packs::any_unused(conn)? {
+        for chunk in chunks {
+            packs::use_file_of(conn, chunk)?;
+        }
+    }
+    Ok(())
 }
 
 /// Returns those of `files` that belong to no pack and to no upload. List them before the transaction on

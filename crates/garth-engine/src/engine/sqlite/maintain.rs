@@ -13,6 +13,7 @@ pub(crate) mod fsck;
 pub(crate) mod gc;
 pub(crate) mod gc_dry_run;
 pub(crate) mod holds;
+pub(crate) mod judged_names;
 pub(crate) mod merge_extents;
 pub(crate) mod merge_files;
 pub(crate) mod orphan_nodes;
@@ -134,7 +135,7 @@ impl AccountStore for SqliteFs {
 
     async fn retention(&self) -> Result<RetentionState> {
         let fs = self.whole();
-        self.whole().reading(&(), move |view, ()| set_retention::state(view, &fs.open_pasts())).await
+        self.whole().reading(&(), move |view, ()| set_retention::state(view, &fs.inner.pasts)).await
     }
 
     async fn set_retention(&self, retention: Retention) -> Result<RetentionState> {

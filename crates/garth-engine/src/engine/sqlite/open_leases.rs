@@ -82,7 +82,8 @@ mod tests {
         let conn = Connection::open_in_memory().unwrap();
         schema::make_tables(&conn);
         let pasts = Arc::new(OpenPasts::new([1; 16]));
-        let leased = |now: i64| past_leases::all_of(&conn, Timestamp(0).plus_seconds(now).0).unwrap();
+        let leased =
+            |now: i64| past_leases::of_others(&conn, &[2; 16], Timestamp(0).plus_seconds(now).0).unwrap();
         let tick = |now: i64| pasts.renew(&conn, Timestamp(0).plus_seconds(now)).unwrap();
         let open = |seq, time| pasts.open(seq, time, Timestamp(0));
         let (short, long) = (open(5, 50), open(3, 30));

@@ -32,7 +32,9 @@ pub(crate) static SUBJECT: Subject = Subject {
 static FORMAT: Format = Format {
     application_id: 0x4752_5448, // "GRTH" in ASCII
     // A script is never changed once it was released: files in use have run it.
-    scripts: &[FORMAT_1, FORMAT_2, FORMAT_3, FORMAT_4, FORMAT_5, FORMAT_6, FORMAT_7, FORMAT_8, FORMAT_9],
+    scripts: &[
+        FORMAT_1, FORMAT_2, FORMAT_3, FORMAT_4, FORMAT_5, FORMAT_6, FORMAT_7, FORMAT_8, FORMAT_9, FORMAT_10,
+    ],
     shrinks: true,
 };
 
@@ -390,6 +392,18 @@ CREATE TABLE past_lease (
     PRIMARY KEY (holder, seq)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX idempotency_seq ON idempotency (seq);
+";
+
+/// Additions of format 10: pack files that no commit has used, and indexes of the times of marks and leases.
+///
+/// `pack.unused` is 1 while only uploads have referred to the bytes of a file, so that they need no grace
+/// period. Files of older formats count as used.
+const FORMAT_10: &str = "
+ALTER TABLE pack ADD COLUMN unused INTEGER NOT NULL DEFAULT 0;
+CREATE INDEX pack_unused ON pack (id) WHERE unused = 1;
+CREATE INDEX unnamed_doomed ON unnamed (doomed_at) WHERE doomed_at IS NOT NULL;
+CREATE INDEX lease_until ON lease (until);
+CREATE INDEX past_lease_until ON past_lease (until);
 ";
 
 /// Creates the tables of a new database.

@@ -21,7 +21,7 @@ pub struct RestorePlan {
     /// Names that stay as they are.
     pub unchanged: u64,
     /// Names below the path whose files had content that is no longer stored. Their files keep the content
-    /// that they have now; those that do not exist now stay away.
+    /// that they have now; those that do not exist now stay away, and whatever has their names stays.
     pub gone: u64,
     /// First [`MAX_GONE_PATHS`] of these names, as paths in the restored tree.
     pub gone_paths: Vec<TreePath>,

@@ -10,6 +10,7 @@ mod single;
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
+use self::gone::Staying;
 use super::changes::{MAX_GONE_PATHS, Restoration, RestoreAction, RestorePlan};
 use super::diff::{CurrentNode, Diff, Dir, Item, Key, changing, diff, order, too_much};
 use super::state::{self, Difference, is_uncreated_root};
@@ -97,6 +98,8 @@ struct Planner<'a, F: ?Sized, P: ?Sized> {
     differing: HashSet<Ino>,
     /// Past files whose content is no longer stored.
     gone: HashSet<Ino>,
+    /// Current names that take their places.
+    staying: Staying,
     /// Names that the plan has freed.
     freed: HashSet<Key>,
     /// Past directories that one copy brings back, with everything below them.
@@ -146,6 +149,7 @@ impl<'a, F: FileSystem + ?Sized, P: FileSystem + ?Sized> Planner<'a, F, P> {
             past_names: HashMap::new(),
             differing: HashSet::new(),
             gone: HashSet::new(),
+            staying: Staying::default(),
             freed: HashSet::new(),
             copied: HashSet::new(),
             touched: HashSet::new(),
@@ -169,8 +173,14 @@ impl<'a, F: FileSystem + ?Sized, P: FileSystem + ?Sized> Planner<'a, F, P> {
         diff.dirs.insert(there.ino, Dir::of(self.top, there));
         self.dirs = std::mem::take(&mut diff.dirs);
         self.plan.unchanged = diff.unchanged;
-        let (shared, changed) = self.judge(&mut diff).await?;
+        let current = |item: &Item| CurrentNode { path: item.path.clone(), entry: item.entry.clone() };
+        let nodes = diff.now.values().chain(diff.changed.iter().map(|(_, now)| now));
+        self.entries.extend(nodes.map(|item| (item.ino(), current(item))));
+        self.entries.extend(diff.linked.iter().map(|(ino, there)| (*ino, there.clone())));
+        let differences = self.compare(&diff).await?;
         self.find_gone(&diff.past).await?;
+        self.find_staying(&diff);
+        let (shared, changed) = self.judge(&mut diff, differences);
         self.index(&diff, &shared);
         // `judge` adds names at the end.
         diff.past.sort_by(|a, b| order(&a.path).cmp(&order(&b.path)));
@@ -236,45 +246,51 @@ impl<'a, F: FileSystem + ?Sized, P: FileSystem + ?Sized> Planner<'a, F, P> {
         Ok(())
     }
 
-    /// Compares the nodes that were inside and still are. Returns those that must not be changed because they
-    /// have names outside, and the changes of the others. The names of the former count as different
-    /// afterwards.
-    #[allow(clippy::type_complexity, reason = "the two halves of one answer")]
-    async fn judge(&mut self, diff: &mut Diff) -> Result<(HashSet<Ino>, Vec<(TreePath, Ino, Difference)>)> {
-        let there = |item: &Item| CurrentNode { path: item.path.clone(), entry: item.entry.clone() };
-        let now: HashMap<Ino, CurrentNode> = (diff.now.values().map(|item| (item.ino(), there(item))))
-            .chain(diff.changed.iter().map(|(_, now)| (now.ino(), there(now))))
-            .chain(diff.linked.iter().map(|(ino, there)| (*ino, there.clone())))
-            .collect();
-        let mut judged = HashSet::new();
-        let (mut shared, mut changed) = (HashSet::new(), Vec::new());
+    /// Compares the nodes that were inside and still are. Returns the differences that the restore undoes.
+    async fn compare(&mut self, diff: &Diff) -> Result<Vec<(TreePath, Ino, Difference)>> {
+        let (mut compared, mut differences) = (HashSet::new(), Vec::new());
         let past = diff.changed.iter().map(|(past, _)| past).chain(&diff.past);
         for item in past.filter(|item| !item.is_dir()) {
-            let Some(CurrentNode { entry: now, .. }) = now.get(&item.ino()) else { continue };
+            let Some(CurrentNode { entry: now, .. }) = self.entries.get(&item.ino()) else { continue };
             // A node with several names is compared once.
-            if !judged.insert(item.ino()) {
+            if !compared.insert(item.ino()) {
                 continue;
             }
             let found = state::compare(self.past, self.fs, &item.path, &item.entry, now, self.now).await?;
-            let difference = match self.to_restore(found) {
-                Difference::None => continue,
+            match self.to_restore(found) {
+                Difference::None => {}
                 // It keeps its content and attributes, but not a wrong name.
                 Difference::Gone => {
                     self.gone.insert(item.ino());
-                    continue;
                 }
-                difference => difference,
-            };
-            let inside = diff.inside.get(&item.ino()).map_or(1, |(count, _)| *count);
-            // It has names outside, under which it must not change.
-            if now.nlink > inside {
-                shared.insert(item.ino());
-            } else {
-                self.differing.insert(item.ino());
-                changed.push((item.path.clone(), item.ino(), difference));
+                difference => differences.push((item.path.clone(), item.ino(), difference)),
             }
         }
-        self.entries.extend(now);
+        Ok(differences)
+    }
+
+    /// Selects the nodes that must not be changed or moved because they have names outside, or names that
+    /// stay. Returns them, and the changes of the others. The names of the former count as different
+    /// afterwards.
+    #[allow(clippy::type_complexity, reason = "the two halves of one answer")]
+    fn judge(
+        &mut self,
+        diff: &mut Diff,
+        differences: Vec<(TreePath, Ino, Difference)>,
+    ) -> (HashSet<Ino>, Vec<(TreePath, Ino, Difference)>) {
+        let stays = |ino: &Ino| self.staying.names_of(*ino) > 0 && !diff.linked.contains_key(ino);
+        let mut shared: HashSet<Ino> = diff.past.iter().map(Item::ino).filter(stays).collect();
+        let mut changed = Vec::new();
+        for (path, ino, difference) in differences {
+            let inside = diff.inside.get(&ino).map_or(1, |(count, _)| *count);
+            let inside = inside.saturating_sub(self.staying.names_of(ino));
+            if self.entries.get(&ino).is_some_and(|now| now.entry.nlink > inside) {
+                shared.insert(ino);
+            } else {
+                self.differing.insert(ino);
+                changed.push((path, ino, difference));
+            }
+        }
         let pairs = std::mem::take(&mut diff.changed);
         for (past, now) in pairs {
             if shared.contains(&past.ino()) {
@@ -290,7 +306,7 @@ impl<'a, F: FileSystem + ?Sized, P: FileSystem + ?Sized> Planner<'a, F, P> {
             }
             diff.changed.push((past, now));
         }
-        Ok((shared, changed))
+        (shared, changed)
     }
 
     fn index(&mut self, diff: &Diff, shared: &HashSet<Ino>) {
@@ -334,8 +350,7 @@ impl<'a, F: FileSystem + ?Sized, P: FileSystem + ?Sized> Planner<'a, F, P> {
         if self.gone.contains(&item.ino()) {
             self.note_gone(&item.path);
             if !self.wanted.contains(&item.ino()) {
-                self.leave(key.as_ref().zip(there));
-                return Ok(());
+                return self.leave(item, key, there).await;
             }
         }
         let known = self.holders.get(&item.ino()).cloned();
@@ -360,16 +375,9 @@ impl<'a, F: FileSystem + ?Sized, P: FileSystem + ?Sized> Planner<'a, F, P> {
             self.plan.unchanged += u64::from(!differs && !self.gone.contains(ino));
             return Ok(());
         }
-        match (&key, there) {
-            (Some(key), Some(there)) => self.clear(key, there).await?,
-            (Some(key), None) if self.freed.contains(key) => {}
-            // No other client may create the name before the commit.
-            (Some(key), None) => {
-                self.plan.preconditions.push((At::Child(key.0, key.1.clone()), Precondition::Absent));
-            }
-            (None, _) => {}
+        if let Some(key) = &key {
+            self.free(key, there).await?;
         }
-        self.touched.extend(dir);
         self.plan.restored += 1;
         match holder {
             Holder::Node(ino) => self.give_name(item, ino),
@@ -447,7 +455,19 @@ impl<'a, F: FileSystem + ?Sized, P: FileSystem + ?Sized> Planner<'a, F, P> {
         Ok(())
     }
 
-    /// Frees a name for its past node.
+    /// Frees a name for a node. `there` has it now.
+    async fn free(&mut self, key: &Key, there: Option<Ino>) -> Result<()> {
+        self.touched.insert(key.0);
+        match there {
+            Some(there) => self.clear(key, there).await?,
+            None if self.freed.contains(key) => {}
+            // No other client may create the name before the commit.
+            None => self.plan.preconditions.push((At::Child(key.0, key.1.clone()), Precondition::Absent)),
+        }
+        Ok(())
+    }
+
+    /// Takes a name from the node that has it.
     async fn clear(&mut self, key: &Key, there: Ino) -> Result<()> {
         self.hold_node(there);
         self.touched.insert(key.0);
@@ -455,6 +475,7 @@ impl<'a, F: FileSystem + ?Sized, P: FileSystem + ?Sized> Planner<'a, F, P> {
         let last = !self.held.contains(&there) && self.names_of.get(&there).is_none_or(|keys| keys.len() < 2);
         // A node that is still needed elsewhere waits under a temporary name.
         let keep = match directory {
+            _ if self.is_staying(key) => true,
             true => self.leads_to_wanted(there),
             false => last && self.wanted.contains(&there),
         };
@@ -469,19 +490,22 @@ impl<'a, F: FileSystem + ?Sized, P: FileSystem + ?Sized> Planner<'a, F, P> {
         self.plan.preconditions.push((to.clone(), Precondition::Absent));
         self.plan.ops.push(Op::Rename { from: at, to, mode, parents: false });
         self.touched.insert(self.top_ino);
+        self.staying.moved(&from, (self.top_ino, name.clone()));
         self.add_name((self.top_ino, name), there, from);
         Ok(())
     }
 
-    /// Returns true if a node, or one below it, still has to be moved to a past name.
+    /// Returns true if a node, or one below it, still has to be moved to a past name, or stays.
     fn leads_to_wanted(&self, ino: Ino) -> bool {
         if self.wanted.contains(&ino) {
             return true;
         }
         let names = self.names_in.get(&ino).into_iter().flatten();
-        names
-            .filter_map(|name| self.names.get(&(ino, name.clone())))
-            .any(|(ino, _)| self.leads_to_wanted(*ino))
+        let mut keys = names.map(|name| (ino, name.clone()));
+        keys.any(|key| {
+            let below = self.names.get(&key).is_some_and(|(ino, _)| self.leads_to_wanted(*ino));
+            below || self.is_staying(&key)
+        })
     }
 
     /// Removes a name with everything below it.
@@ -513,6 +537,7 @@ impl<'a, F: FileSystem + ?Sized, P: FileSystem + ?Sized> Planner<'a, F, P> {
             .iter()
             // Names in a directory that is removed itself go with it.
             .filter(|((dir, _), _)| !self.names_of.contains_key(dir))
+            .filter(|(key, _)| !self.is_staying(key) && !self.staying.has_inside(key))
             .map(|(key, (ino, path))| (path.clone(), key.clone(), *ino))
             .collect();
         // In the order of paths, so that a restore is always planned alike.

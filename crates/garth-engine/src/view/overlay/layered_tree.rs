@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 use super::places::Places;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::FileSystem;
-use crate::fs::forks::ABOUT;
+use crate::fs::forks::{ABOUT, TREE};
 use crate::model::{At, Item, Page, Within, hex};
 use crate::path::TreePath;
 use crate::view::inode_map::InodeMap;
@@ -98,7 +98,7 @@ impl Overlay {
 async fn check_upper(upper: &dyn FileSystem) -> Result<()> {
     // One more than there are known names.
     let names = upper.list(&At::Path(TreePath::root()), &Page::default().limit(5)).await?;
-    let is_known = |item: &Item| ["tree", "hidden", "nodes", ABOUT].contains(&item.name.as_str());
+    let is_known = |item: &Item| [TREE, "hidden", "nodes", ABOUT].contains(&item.name.as_str());
     if names.items.iter().all(is_known) {
         return Ok(());
     }

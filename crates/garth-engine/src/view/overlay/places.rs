@@ -1,6 +1,7 @@
 //! Layout of an upper layer.
 
 use crate::error::Result;
+use crate::fs::forks::TREE;
 use crate::path::{Name, TreePath};
 
 /// Directories of an upper layer. None of them exists before something is in it.
@@ -23,7 +24,7 @@ impl Places {
     /// Returns the places in a directory that has nothing else in it.
     pub fn below(dir: &TreePath) -> Result<Self> {
         let place = |name: &str| -> Result<TreePath> { Ok(dir.join(&Name::parse(name)?)?) };
-        let [tree, hidden, nodes] = [place("tree")?, place("hidden")?, place("nodes")?];
+        let [tree, hidden, nodes] = [place(TREE)?, place("hidden")?, place("nodes")?];
         Ok(Self { tree, hidden, nodes, alone: true })
     }
 }

@@ -27,6 +27,6 @@ pub(in crate::routes) async fn usage(
 ) -> Result<Json<UsageAnswer>, Refusal> {
     let (tree, path) = (Arc::clone(account), path_field("path", &fields.path)?);
     let account = account_of(call)?;
-    let usage = call.maintenance.run(&account, async move { tree.usage(&path).await }).await?;
-    Json::of(&UsageAnswer::of(&usage))
+    let usage = call.maintenance.run(&account, async move { tree.usage(&path).await }).await;
+    Json::of(&UsageAnswer::of(&usage.map_err(Refusal::naming_path)?))
 }

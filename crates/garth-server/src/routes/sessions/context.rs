@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use garth_agent::session::{
     ChildChange, Collect, Collection, Compact, Derive, Difference, Format, MAX_ENTRIES, MAX_SWAPPED,
-    PackOptions, Packed, Sessions, Source, Spawn,
+    PackOptions, Packed, Sessions, Source, Spawn, WrittenFiles,
 };
 use garth_engine::TreePath;
 use garth_engine::model::{LogPosition, Seq};
@@ -16,7 +16,7 @@ use serde_json::value::RawValue;
 use self::answers::{
     ChildChanged, ChildSpawned, ContentDeduplicated, ContentSwappedIn, ContentSwappedOut, ContextDerived,
     EntrySource, EntrySources, FilePinned, PackAnswer, SessionChildren, SessionCollected, SessionCompacted,
-    SwappedContents, SwappedPart, WrittenFile,
+    SwappedContents, SwappedPart, WrittenFile, WrittenFilesPage,
 };
 use super::answers::ResolvedSource;
 use super::owned;
@@ -474,19 +474,20 @@ pub(in crate::routes) async fn wrote(
     sessions: &Sessions<'_>,
     call: &Call<'_>,
     fields: WroteFields<'_>,
-) -> Result<Json<ItemsPage<WrittenFile>>, Refusal> {
+) -> Result<Json<WrittenFilesPage>, Refusal> {
     let since = match fields.cursor {
         Some(cursor) => {
             let cursor = call.fields.position(&cursor)?;
             // A position in the log: a sequence, and a number of changes.
             let (seq, changes) = cursor.split_once('-').ok_or_else(Refusal::cursor)?;
             let number = |text: &str| text.parse::<u64>().map_err(|_| Refusal::cursor());
-            LogPosition { seq: Seq(number(seq)?), changes: number(changes)? }
+            Some(LogPosition { seq: Seq(number(seq)?), changes: number(changes)? })
         }
-        None => LogPosition::default(),
+        None => None,
     };
-    let (files, next) = sessions.wrote(&fields.name, since).await?;
-    let items = files.iter().map(WrittenFile::of).collect();
+    let WrittenFiles { items, next, oldest, .. } = sessions.wrote(&fields.name, since).await?;
+    let items = items.iter().map(WrittenFile::of).collect();
     let next = next.map(|next| format!("{}-{}", next.seq.0, next.changes));
-    Json::of(&ItemsPage::new(items, next.as_deref(), &call.fields))
+    let page = ItemsPage::new(items, next.as_deref(), &call.fields);
+    Json::of(&WrittenFilesPage { page, oldest: oldest.map(|oldest| oldest.0) })
 }

@@ -5,7 +5,7 @@
 use rusqlite::Connection;
 
 use crate::engine::planner::{Delta, Planned, Rows as _};
-use crate::engine::relational::room::{self, COMMIT, check_room, releases};
+use crate::engine::relational::room::{self, check_room, full_for, releases};
 use crate::engine::sqlite::planner_rows::PlannerRows;
 use crate::engine::sqlite::schema::SUBJECT;
 use crate::engine::sqlite::tables::{head, live_names, staged};
@@ -56,9 +56,9 @@ pub(super) fn check(
     let (used, arriving) = count().map_err(|error| error.describe(&SUBJECT))?;
     let index = index_growth(rows, delta)?;
     let (used, growth) = (used.saturating_add(*unwritten), arriving.saturating_add(index));
-    if let Err(refused) = check_room(limit, used, growth) {
+    if check_room(limit, used, growth).is_err() {
         if delta.staged.is_empty() {
-            return Err(refused);
+            return Err(full_for(batch));
         }
         // Uploads that wait for their commits must not refuse each other: the first commit takes the room.
         let own = delta.staged.iter().map(|(id, _)| *id).collect();
@@ -67,11 +67,6 @@ pub(super) fn check(
     }
     *unwritten = unwritten.saturating_add(index);
     Ok(planned)
-}
-
-/// Returns true if the account has no room for the smallest commit that adds something.
-pub(crate) fn is_full(limit: u64, used: u64) -> bool {
-    check_room(limit, used, COMMIT).is_err()
 }
 
 /// Returns about the bytes that the rows of a batch add. Content that is stored already adds none.
@@ -112,13 +107,14 @@ mod tests {
     use futures::executor::block_on;
 
     use super::*;
+    use crate::engine::relational::room::{COMMIT, ROW, SMALL_FILE};
     use crate::engine::sqlite::SqliteFs;
     use crate::env::Env;
     use crate::error::ErrorKind;
     use crate::fs::{AccountStore as _, FileSystem, Incoming};
     use crate::model::{
-        At, Body, Commit, Confinement, Idempotency, Op, Owner, Precondition, SetAttrs, StagedBody, Timestamp,
-        Within,
+        At, Body, Commit, Confinement, Idempotency, Op, Owner, Precondition, SetAttrs, Special, StagedBody,
+        Timestamp, Within,
     };
     use crate::path::TreePath;
     use crate::rule::retention::Retention;
@@ -226,6 +222,35 @@ mod tests {
         }
         block_on(account.fs.set_retention(Retention::default())).unwrap();
         account.commit(write("/c", 1)).unwrap();
+    }
+
+    #[test]
+    fn account_without_room_for_a_file_is_full() {
+        let account = account();
+        account.commit(write("/a", 100)).unwrap();
+        let is_full = || block_on(account.fs.retention()).unwrap().full;
+        for more in [0, COMMIT, COMMIT + 2 * ROW, SMALL_FILE - 1] {
+            account.leave(more);
+            assert!(is_full(), "{more}");
+        }
+        // Setting the limit may take pages itself.
+        account.leave(SMALL_FILE + 16_384);
+        assert!(!is_full());
+        let text = SetAttrs::new().content_type("text/markdown");
+        account.commit(Batch::new([Op::write(at("/plan.md"), "plan\n").with_attrs(text)])).unwrap();
+        account.leave(COMMIT);
+        assert_eq!(account.commit(write("/b", 1)).unwrap_err().kind(), ErrorKind::QuotaExceeded);
+    }
+
+    #[test]
+    fn full_account_says_that_removals_in_overlays_take_room() {
+        let account = account();
+        account.leave(0);
+        let hidden = Op::mknod(at("/a"), Special::Whiteout);
+        let refused = account.commit(Batch::new([hidden])).unwrap_err();
+        assert!(refused.message().contains("remove the overlay, or something outside of it"), "{refused}");
+        let refused = account.commit(write("/a", 1)).unwrap_err();
+        assert!(refused.message().contains("; remove something and collect"), "{refused}");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use rusqlite::Connection;
 
 use crate::engine::planner::{Delta, HeadRow};
+use crate::engine::sqlite::chunk_store;
 use crate::engine::sqlite::tables::{
     chunk_refs, chunks, commit_log, expiry, extents, idempotency, judged_prefixes, live_names, nodes,
     past_names, quotas, snapshots, staged,
@@ -40,9 +41,12 @@ pub(crate) fn delta(
             extents::put(conn, *ino, row)?;
         }
     }
-    for (chunk, by) in delta.references() {
-        chunk_refs::change(conn, chunk, by)?;
+    let references = delta.references();
+    for (chunk, by) in &references {
+        chunk_refs::change(conn, *chunk, *by)?;
     }
+    let shared = references.into_iter().filter(|(_, by)| *by > 0).map(|(chunk, _)| chunk);
+    chunk_store::use_packs(conn, &delta.staged, shared)?;
     for (ino, at) in &delta.expiry {
         match at {
             Some(at) => expiry::put(conn, *ino, *at)?,

@@ -117,8 +117,8 @@ pub(crate) struct Writer {
     uploads: UploadCounts,
     /// Stored bytes with which the account is counted in the metrics.
     counted_bytes: AtomicU64,
-    /// True once a minute: the next group counts them again.
-    counts_bytes: AtomicBool,
+    /// True once a group has run: the next tick counts them again.
+    has_written: AtomicBool,
 }
 
 impl fmt::Debug for Writer {
@@ -169,7 +169,7 @@ impl Writer {
             settling: AsyncMutex::new(()),
             uploads: UploadCounts::default(),
             counted_bytes: AtomicU64::new(0),
-            counts_bytes: AtomicBool::new(false),
+            has_written: AtomicBool::new(false),
         });
         runtime.counters().open_accounts.add(1);
         writer.count_bytes(pool.with(stored::used).ok());
@@ -471,11 +471,19 @@ impl Drop for Writer {
 }
 
 /// Renews leases of nodes and past states that this process holds open, and takes leases on nodes that `gc`
-/// has marked. Lets the next group count the stored bytes.
+/// has marked. Counts the stored bytes if a group has run.
 impl Tick for Writer {
     fn tick(self: Arc<Self>) -> bool {
         // Only groups change them. An account that is idle need not open a connection for this.
-        self.counts_bytes.store(true, Ordering::Relaxed);
+        if self.has_written.swap(false, Ordering::Relaxed) {
+            // Not on the thread of the timer, which serves all accounts. What waits keeps no account open.
+            let writer = Arc::downgrade(&self);
+            self.runtime.maintainers().run_later(move || {
+                if let Some(writer) = writer.upgrade() {
+                    writer.count_bytes(writer.pool.read(stored::used).ok());
+                }
+            });
+        }
         if self.open.any() || self.pasts.any() {
             let (open, pasts) = (Arc::clone(&self.open), Arc::clone(&self.pasts));
             let now = self.runtime.env().now();

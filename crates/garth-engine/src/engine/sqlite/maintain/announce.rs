@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use rusqlite::Connection;
+
 use crate::engine::planner::HeadRow;
 use crate::engine::sqlite::SqliteFs;
 use crate::engine::sqlite::maintain::holds;
@@ -55,7 +57,10 @@ pub(super) fn next_oldest(view: &ReadView<'_>, now: Timestamp, exact: bool) -> D
         let until = |time| commit_log::last_until(view.conn, time, head.oldest, head.seq);
         retention.oldest(head.seq, now, None, until)
     };
-    if !exact && allowed(&with_slack(&control.retention))? <= head.oldest {
+    if !exact
+        && allowed(&with_slack(&control.retention))? <= head.oldest
+        && !ignores_time(view.conn, &head, &control.retention, now)?
+    {
         return Ok(None);
     }
     let mut oldest = allowed(&control.retention)?;
@@ -66,6 +71,19 @@ pub(super) fn next_oldest(view: &ReadView<'_>, now: Timestamp, exact: bool) -> D
         oldest = oldest.min(kept);
     }
     Ok(Some(oldest).filter(|oldest| *oldest > head.oldest))
+}
+
+/// Returns true if an age of 0 ends a commit of a clock that was ahead. Such a commit gets no slack: that
+/// would only end once the clock gets there.
+pub(super) fn ignores_time(
+    conn: &Connection,
+    head: &HeadRow,
+    retention: &Retention,
+    now: Timestamp,
+) -> DbResult<bool> {
+    Ok(retention.age.is_some_and(|age| age.is_zero())
+        && head.oldest < head.seq
+        && commit_log::moment(conn, head.oldest + 1)? > now.0)
 }
 
 /// Returns limits that allow a sixteenth more.

@@ -120,3 +120,36 @@ fn sync(path: &Path) -> Result<u64> {
     file.sync_all().map_err(failed)?;
     file.metadata().map(|data| data.len()).map_err(failed)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use futures::executor::block_on;
+
+    use super::*;
+    use crate::engine::sqlite::maintain::sample_account::{SampleAccount, at};
+    use crate::fs::FileSystem as _;
+    use crate::model::{Batch, Body, ByteRange, Op};
+
+    /// Bytes that are too long for one chunk, so that their upload has a pack file.
+    const LONG: usize = 1_200_000;
+
+    #[test]
+    fn new_uploads_of_a_copy_keep_their_bytes() {
+        let account = SampleAccount::new();
+        // The copy has no file of this upload, but the ranges that its chunks had.
+        account.upload("/waits", vec![1; LONG]);
+        let copy = account.folder.path().join("copy");
+        account.fs.backup(&copy).unwrap();
+        let env = account.fs.inner.runtime.env().clone();
+        let fs = SqliteFs::open(&copy, env, crate::rule::sample::registry()).unwrap();
+        let mut upload = block_on(fs.stage(&at("/new"))).unwrap();
+        block_on(upload.write(vec![2; LONG].into())).unwrap();
+        let body = Body::Staged(block_on(upload.finish()).unwrap());
+        block_on(fs.commit(Batch::new([Op::write(at("/new"), body)]))).unwrap();
+        fs.collect(Duration::ZERO).unwrap();
+        assert!(block_on(fs.read(&at("/new"), ByteRange::ALL)).unwrap() == vec![2; LONG]);
+        assert_eq!(fs.check().unwrap().findings, []);
+    }
+}

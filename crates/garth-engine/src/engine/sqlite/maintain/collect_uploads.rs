@@ -72,10 +72,11 @@ impl SqliteFs {
             self.remove_chunks(now, &mut collected)?;
         }
         self.give_back(times, &mut collected)?;
-        // Leases and grace periods end later.
-        let is_left = self.with_view(|view| {
-            Ok(staged::any(view.conn)? || !packs::doomed(view.conn, i64::MAX, 1)?.is_empty())
-        })?;
+        // Leases and grace periods end later, and an upload in progress may have no row yet.
+        let is_left = self.inner.writer.uploads().any()
+            || self.with_view(|view| {
+                Ok(staged::any(view.conn)? || !packs::doomed(view.conn, i64::MAX, 1)?.is_empty())
+            })?;
         if is_left {
             self.inner.has_uploads.store(true, Ordering::Relaxed);
         }
@@ -114,8 +115,9 @@ mod tests {
     use crate::error::ErrorKind;
     use crate::fs::{FileSystem, Incoming, MAX_UPLOADS};
     use crate::model::quota::Limits;
-    use crate::model::{At, Batch, Body, Confinement, Op, Owner, StagedBody, Timestamp, Within};
+    use crate::model::{At, Batch, Body, ByteRange, Confinement, Op, Owner, StagedBody, Timestamp, Within};
     use crate::path::TreePath;
+    use crate::rule::retention::Retention;
 
     /// Longer than a chunk, so that it goes to a pack file.
     const LONG: usize = 3 << 20;
@@ -168,6 +170,84 @@ mod tests {
         let left = block_on(crate::fs::store::AccountStore::gc_dry_run(&*account.fs, GRACE)).unwrap();
         assert_eq!((left.staged, left.chunks), (0, 0));
         assert_eq!(account.fs.check().unwrap().findings, []);
+    }
+
+    #[test]
+    fn content_stored_before_leaves_no_file() {
+        let account = account();
+        let commit = |path: &str, body: &StagedBody| {
+            block_on(account.fs.commit(Batch::new([Op::write(at(path), Body::Staged(body.clone()))])))
+                .unwrap()
+        };
+        let first = account.upload(1);
+        let (waiting, used) = (account.upload(1), account.upload(1));
+        commit("/a", &first);
+        commit("/b", &used);
+        // No row has referred to the files of the others: they need no grace period.
+        account.fs.collect_uploads().unwrap();
+        assert_eq!(account.fs.pack_files().unwrap(), [staged::pack_name(first.id)]);
+        commit("/c", &waiting);
+        for path in ["/a", "/b", "/c"] {
+            assert!(block_on(account.fs.read(&at(path), ByteRange::ALL)).unwrap() == vec![1; LONG], "{path}");
+        }
+        assert_eq!(account.fs.check().unwrap().findings, []);
+    }
+
+    #[test]
+    fn discarded_uploads_of_the_same_content_leave_no_file() {
+        for order in [[0, 1], [1, 0]] {
+            let account = account();
+            let bodies = [(); 2].map(|()| account.upload(1));
+            for (upload, files) in order.into_iter().zip([1, 0]) {
+                block_on(account.fs.discard(&at("/a"), &bodies[upload])).unwrap();
+                assert_eq!(account.fs.pack_files().unwrap().len(), files, "{order:?}");
+            }
+            assert_eq!(account.fs.check().unwrap().findings, []);
+        }
+    }
+
+    #[test]
+    fn discarded_bytes_that_a_commit_has_used_stay_for_the_grace() {
+        let account = account();
+        let (first, same) = (account.upload(1), account.upload(1));
+        let keeping_nothing = Retention { commits: Some(0), ..Retention::default() };
+        block_on(crate::fs::store::AccountStore::set_retention(&*account.fs, keeping_nothing)).unwrap();
+        for op in [
+            Op::write(at("/b"), Body::Staged(same)),
+            Op::remove(at("/b")),
+            Op::write(at("/other"), "the past before it goes"),
+        ] {
+            block_on(account.fs.commit(Batch::new([op]))).unwrap();
+        }
+        // The past goes, and the upload alone keeps the bytes.
+        for _ in 0..3 {
+            account.fs.collect(Duration::ZERO).unwrap();
+        }
+        let extents = "SELECT count(*) FROM extent";
+        let extents =
+            account.fs.with_view(|view| Ok(view.conn.query_row(extents, [], |row| row.get::<_, u64>(0))?));
+        assert_eq!(extents.unwrap(), 1, "that of /other");
+        block_on(account.fs.discard(&at("/a"), &first)).unwrap();
+        // A read or a backup that began before /b was removed may need the file.
+        assert_eq!(account.fs.pack_files().unwrap(), [staged::pack_name(first.id)]);
+        account.clock.advance(GRACE);
+        account.fs.collect_uploads().unwrap();
+        assert_eq!(account.fs.pack_files().unwrap(), [""; 0]);
+        assert_eq!(account.fs.check().unwrap().findings, []);
+    }
+
+    #[test]
+    fn upload_that_has_just_begun_is_collected_later() {
+        let account = account();
+        let upload = block_on(account.fs.stage(&at("/a"))).unwrap();
+        let stays_due = || {
+            account.fs.inner.has_uploads.store(false, Ordering::Relaxed);
+            account.fs.collect_uploads().unwrap();
+            account.fs.inner.has_uploads.load(Ordering::Relaxed)
+        };
+        assert!(stays_due(), "it has no row yet");
+        drop(upload);
+        assert!(!stays_due());
     }
 
     #[test]

@@ -3,13 +3,13 @@
 
 use std::collections::BTreeSet;
 
-use rusqlite::Connection;
-
 use crate::engine::sqlite::SqliteFs;
 use crate::engine::sqlite::maintain::content_age::{Search, would_mark};
+use crate::engine::sqlite::maintain::holds;
 use crate::engine::sqlite::maintain::step::Times;
+use crate::engine::sqlite::query::read_view::ReadView;
 use crate::engine::sqlite::tables::content_gone::{self, Span};
-use crate::engine::sqlite::tables::{MAX, extents, nodes, past_leases};
+use crate::engine::sqlite::tables::{MAX, extents, nodes};
 use crate::env::Env;
 use crate::error::Result;
 use crate::fs::store::Collectable;
@@ -41,13 +41,12 @@ impl SqliteFs {
         }
         let mut after = 0;
         loop {
-            let (counted, last) = self.with_view(|view| {
-                let mut read = BTreeSet::from_iter(past_leases::all_of(view.conn, times.now.0)?);
-                read.extend(self.open_pasts());
+            let (counted, last) = self.whole().with_view(|view| {
+                let read = holds::all_read(view.conn, &self.inner.pasts, times.now)?;
                 let collection = Collection { env, oldest, search: search.as_ref(), read };
                 let (inos, mut counted) = (nodes::inos_after(view.conn, after, NODES)?, *report);
                 for ino in &inos {
-                    count_node(view.conn, &collection, *ino, &mut counted)?;
+                    count_node(view, &collection, *ino, &mut counted)?;
                 }
                 Ok((counted, inos.last().copied()))
             })?;
@@ -58,15 +57,16 @@ impl SqliteFs {
     }
 }
 
+/// Counts what goes of a node. The view reaches the whole account.
 fn count_node(
-    conn: &Connection,
+    view: &ReadView<'_>,
     collection: &Collection<'_>,
     ino: u64,
     report: &mut Collectable,
 ) -> DbResult<()> {
-    let Collection { env, oldest, search, read } = collection;
+    let (conn, Collection { env, oldest, search, read }) = (view.conn, collection);
     let found = match search {
-        Some(search) => would_mark(conn, search, read, ino, env)?,
+        Some(search) => would_mark(view, search, read, ino, env)?,
         None => Vec::new(),
     };
     report.contents += found.len() as u64;

@@ -17,25 +17,23 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 
-use crate::engine::planner::{HeadRow, NodeRow};
+use crate::engine::planner::HeadRow;
 use crate::engine::relational::open_nodes::OpenNodes;
 use crate::engine::sqlite::SqliteFs;
 use crate::engine::sqlite::maintain::fold::RemovedPast;
+use crate::engine::sqlite::maintain::judged_names::judged_names;
 use crate::engine::sqlite::maintain::step::{Times, Turn};
 use crate::engine::sqlite::maintain::{fold, holds};
+use crate::engine::sqlite::query::read_view::ReadView;
 use crate::engine::sqlite::tables::content_gone::{self, Span};
 use crate::engine::sqlite::tables::extents::Removable;
 use crate::engine::sqlite::tables::fold::reached;
-use crate::engine::sqlite::tables::names_of_node::{self, CommitSpan};
-use crate::engine::sqlite::tables::{
-    MAX, commit_log, extents, head, leases, nodes, past_leases, replaced, retention,
-};
+use crate::engine::sqlite::tables::{MAX, commit_log, extents, head, leases, nodes, replaced, retention};
 use crate::env::Env;
 use crate::error::Result;
 use crate::fs::store::Collected;
-use crate::model::{Kind, Timestamp, Within};
-use crate::path::TreePath;
-use crate::rule::retention::{ContentLimits, Keep, MAX_JUDGED_NAMES, last_of_age};
+use crate::model::{Kind, Timestamp};
+use crate::rule::retention::{ContentLimits, Keep, last_of_age};
 use crate::sqlite::DbResult;
 
 /// Rows read or removed at a time. Small in tests, so that they cross the border of a piece.
@@ -277,19 +275,16 @@ impl SqliteFs {
             let (fs, search, mut todo) = (self.whole(), Arc::clone(search), std::mem::take(files));
             let marked = self.step(move |conn, turn| {
                 let SearchBasis { control, head: seen, .. } = search.basis;
-                if head::get(conn)?.control != control
-                    || holds::may_have_new_fork(&fs.view_on(conn, None)?, seen)?
-                {
+                let view = fs.view_on(conn, None)?;
+                if head::get(conn)?.control != control || holds::may_have_new_fork(&view, seen)? {
                     return Ok(None);
                 }
                 // Not that of the collection, which may have begun long before: views that other processes
                 // have opened meanwhile read on.
                 let search = Search { now: fs.inner.runtime.env().now(), ..Search::clone(&search) };
-                // Inside the transaction: a view is counted before the transaction that opened it ends.
-                let mut read = BTreeSet::from_iter(past_leases::all_of(conn, search.now.0)?);
-                read.extend(fs.open_pasts());
+                let read = holds::all_read(conn, &fs.inner.pasts, search.now)?;
                 while let Some(ino) = todo.left.last().copied() {
-                    if !mark_file(conn, &search, &read, ino, &mut todo, turn)? {
+                    if !mark_file(&view, &search, &read, ino, &mut todo, turn)? {
                         break;
                     }
                     todo.left.pop();
@@ -348,8 +343,7 @@ impl SqliteFs {
             loop {
                 let fs = self.whole();
                 let (removed, next) = self.step(move |conn, turn| {
-                    let mut read = BTreeSet::from_iter(past_leases::all_of(conn, times.now.0)?);
-                    read.extend(fs.open_pasts());
+                    let read = holds::all_read(conn, &fs.inner.pasts, times.now)?;
                     let mut removed = RemovedPast::default();
                     let next =
                         remove_content(conn, &fs.inner.open, &read, (span, place), &mut removed, turn)?;
@@ -385,15 +379,17 @@ fn next_span(ages: &[AgeSpan], at: u64) -> Option<(u64, u64)> {
     Some((begin, end))
 }
 
-/// Marks the old content of a file. Returns false if the turn ended before.
+/// Marks the old content of a file. Returns false if the turn ended before. The view reaches the whole
+/// account.
 fn mark_file(
-    conn: &Connection,
+    view: &ReadView<'_>,
     search: &Search,
     read: &BTreeSet<u64>,
     ino: u64,
     files: &mut Files,
     turn: &mut Turn,
 ) -> DbResult<bool> {
+    let conn = view.conn;
     let Some(newest) = nodes::version(conn, ino, MAX)?.filter(|node| node.kind == Kind::File) else {
         return Ok(true);
     };
@@ -416,7 +412,10 @@ fn mark_file(
                 // Judged only now: most changes replace no content.
                 let keep = match judged {
                     Some(known) => known,
-                    None => *judged.insert(judge(conn, search, &newest)?),
+                    None => {
+                        let names = judged_names(view, &newest)?;
+                        *judged.insert(search.basis.limits.keep_of(&names))
+                    }
                 };
                 if keep == Keep::WithLog {
                     return Ok(true);
@@ -436,9 +435,10 @@ fn mark_file(
     }
 }
 
-/// Returns the contents of a file that a search would mark. `read` are the states that open views show.
+/// Returns the contents of a file that a search would mark. `read` are the states that open views show. The
+/// view reaches the whole account.
 pub(super) fn would_mark(
-    conn: &Connection,
+    view: &ReadView<'_>,
     search: &Search,
     read: &BTreeSet<u64>,
     ino: u64,
@@ -446,7 +446,7 @@ pub(super) fn would_mark(
 ) -> DbResult<Vec<Span>> {
     let mut files = Files { would_mark: Some(Vec::new()), ..Files::default() };
     // In one read, as a file has few versions: a turn only bounds the time of a writer.
-    while !mark_file(conn, search, read, ino, &mut files, &mut Turn::begin(env))? {}
+    while !mark_file(view, search, read, ino, &mut files, &mut Turn::begin(env))? {}
     Ok(files.would_mark.unwrap_or_default())
 }
 
@@ -490,18 +490,6 @@ fn mark_span(
         leases::put_unnamed(conn, span.ino)?;
     }
     Ok(())
-}
-
-/// Returns the time that old content of a file is kept, by the names that it has or had last.
-fn judge(conn: &Connection, search: &Search, newest: &NodeRow) -> DbResult<Keep> {
-    let span = match nodes::last_unlink(conn, newest.ino)? {
-        Some(end) => CommitSpan::at(end.saturating_sub(1)),
-        None => CommitSpan::NOW,
-    };
-    // One more than are judged. Each is compared with all classes while commits wait.
-    let names = names_of_node::in_span(conn, newest.ino, span, &Within::everything(), MAX_JUDGED_NAMES + 1)?;
-    let names: Vec<TreePath> = names.iter().map(|(dir, name)| TreePath::from_row(dir, name)).collect();
-    Ok(search.basis.limits.keep_of(&names))
 }
 
 /// Removes the extents that only the states of a span show, with those of adjacent spans that are removed.

@@ -92,14 +92,49 @@ fn of_the_past(view: &ReadView<'_>, now: Timestamp) -> DbResult<Option<i64>> {
     let Some(age) = with_slack(&control.retention).age.filter(|_| head.oldest < head.seq) else {
         return Ok(None);
     };
-    // The commit after the oldest one has to reach that age. If it has, something else keeps it.
+    // The commit after the oldest one has to reach that age. If it has, or need not, something else keeps it.
     let next = commit_log::moment(view.conn, head.oldest + 1)?.saturating_add(nanoseconds(age));
-    Ok(Some(next).filter(|next| *next > now.0))
+    let is_kept = next <= now.0 || announce::ignores_time(view.conn, &head, &control.retention, now)?;
+    Ok(Some(next).filter(|_| !is_kept))
 }
 
 #[cfg(test)]
 mod tests {
+    use futures::executor::block_on;
+
     use super::*;
+    use crate::engine::sqlite::maintain::sample_account::{SampleAccount, at};
+    use crate::fs::AccountStore as _;
+    use crate::model::Op;
+    use crate::rule::retention::Retention;
+
+    #[test]
+    fn age_of_zero_ends_commits_of_a_clock_ahead_without_an_operator() {
+        let account = SampleAccount::new();
+        let (now, next) = (account.now(), || block_on(account.fs.collect_next()).unwrap());
+        let in_grace = Some(now.plus_seconds(600));
+        account.clock.advance(Duration::from_secs(86_400));
+        for text in ["one", "two"] {
+            account.commit([Op::write(at("/a"), text)]);
+        }
+        account.clock.set(now);
+        account.retain(Retention { age: Some(Duration::from_secs(1)), ..Retention::default() });
+        assert!(next().unwrap() > now.plus_seconds(86_400), "other ages wait for the clock");
+        account.retain(Retention { age: Some(Duration::ZERO), ..Retention::default() });
+        assert_eq!(next(), Some(now));
+        assert_eq!(account.fs.collect_past(GRACE, false).unwrap().oldest, 2);
+        assert_eq!(next(), in_grace);
+        account.clock.advance(GRACE);
+        account.fs.collect_past(GRACE, false).unwrap();
+        // What a snapshot holds is not due, whatever the clock says.
+        account.commit([Op::snapshot("then")]);
+        account.commit([Op::write(at("/a"), "three")]);
+        assert_eq!(next(), Some(account.now()));
+        assert_eq!(account.fs.collect_past(GRACE, false).unwrap().oldest, 3);
+        account.clock.advance(GRACE);
+        account.fs.collect_past(GRACE, false).unwrap();
+        assert_eq!(next(), None);
+    }
 
     #[test]
     fn mark_of_a_clock_that_was_ahead_is_due() {

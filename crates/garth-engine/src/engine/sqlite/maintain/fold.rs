@@ -125,8 +125,7 @@ impl SqliteFs {
         let fs = self.whole();
         self.step(move |conn, _| {
             let times = times.at(fs.inner.runtime.env().now());
-            // Inside the transaction: a view is counted before the transaction that opened it ends.
-            begin(conn, holds::first_read(conn, &fs.open_pasts(), times.now)?, times)
+            begin(conn, holds::all_read(conn, &fs.inner.pasts, times.now)?.first().copied(), times)
         })
     }
 

@@ -191,7 +191,7 @@ mod tests {
     use crate::engine::sqlite::maintain::merge_extents;
     use crate::engine::sqlite::maintain::remove_chunks::remove_chunks;
     use crate::engine::sqlite::maintain::sample_account::{
-        GRACE, SampleAccount, at, keeping_commits, renew_leases,
+        GRACE, SampleAccount, at, keeping_commits, keeping_content, renew_leases,
     };
     use crate::engine::sqlite::schema;
     use crate::fs::{AccountStore as _, OpenFile};
@@ -312,6 +312,20 @@ mod tests {
         assert_eq!((collected.versions, collected.chunks, collected.waiting), (1, 1, 0));
         let past = block_on(account.fs.as_of(&Moment::Seq(Seq(1)))).unwrap();
         assert_eq!(block_on(past.read(&at("/a"), ByteRange::ALL)).unwrap(), "before;");
+    }
+
+    #[test]
+    fn lease_left_of_a_closed_view_holds_nothing() {
+        let account = SampleAccount::new();
+        account.commit([Op::write(at("/a"), "one")]);
+        account.commit([Op::write(at("/a"), "two")]);
+        let past = block_on(account.fs.as_of(&Moment::Seq(Seq(1)))).unwrap();
+        renew_leases(&account.fs);
+        account.retain(keeping_content(&[("/**", 0)]));
+        assert_eq!(account.collect().contents, 0, "an open view reads it");
+        drop(past);
+        assert_eq!(account.collect().contents, 1);
+        account.assert_sound();
     }
 
     #[test]

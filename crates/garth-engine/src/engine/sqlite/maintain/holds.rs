@@ -5,25 +5,17 @@ use std::collections::BTreeSet;
 
 use rusqlite::Connection;
 
-use crate::engine::sqlite::SqliteFs;
+use crate::engine::relational::open_pasts::OpenPasts;
+use crate::engine::sqlite::maintain::judged_names::ABOUT;
 use crate::engine::sqlite::query::read_view::ReadView;
 use crate::engine::sqlite::tables::{past_leases, snapshots};
 use crate::fs::forks;
 use crate::fs::store::Hold;
-use crate::model::{At, ByteRange, MAX_PAGE, Owner, Page, Timestamp};
+use crate::model::{At, MAX_PAGE, Owner, Page, Timestamp};
 use crate::sqlite::{DbError, DbResult};
 
-/// Bytes of the description of an overlay, which has a path in it.
-const ABOUT: ByteRange = ByteRange { offset: 0, length: 64 << 10 };
 /// Limit on the overlays of an account that a collection reads. With more, the past stays.
 const MAX_FORKS: usize = 10_000;
-
-impl SqliteFs {
-    /// Returns the commits whose states views of this process show.
-    pub(super) fn open_pasts(&self) -> Vec<u64> {
-        self.inner.pasts.seqs()
-    }
-}
 
 /// Returns the first state that a snapshot or an overlay shows. The view reaches the whole account.
 pub(super) fn first_kept(view: &ReadView<'_>) -> DbResult<Option<(u64, Hold)>> {
@@ -34,10 +26,13 @@ pub(super) fn first_kept(view: &ReadView<'_>) -> DbResult<Option<(u64, Hold)>> {
     Ok([snapshot, first_fork(view)?].into_iter().flatten().min_by_key(|(seq, _)| *seq))
 }
 
-/// Returns the first state that a view of the past still reads, in this process (`open`) or, by its lease, in
-/// another one.
-pub(super) fn first_read(conn: &Connection, open: &[u64], now: Timestamp) -> DbResult<Option<u64>> {
-    Ok(open.iter().copied().chain(past_leases::least(conn, now.0)?).min())
+/// Returns the states that views of the past still read, in this process (`open`) or, by their leases, in
+/// others. Leases of this process do not count: they can be left of views that are closed.
+pub(super) fn all_read(conn: &Connection, open: &OpenPasts, now: Timestamp) -> DbResult<BTreeSet<u64>> {
+    let mut read = BTreeSet::from_iter(past_leases::of_others(conn, open.holder(), now.0)?);
+    // Inside the transaction: a view is counted before the transaction that opened it ends.
+    read.extend(open.seqs());
+    Ok(read)
 }
 
 /// Returns all states that snapshots and overlays show; `None` if there are too many overlays.

@@ -1,5 +1,7 @@
 //! Sets the retention of an account, for operators. `gc` removes the past.
 
+use crate::engine::relational::open_pasts::OpenPasts;
+use crate::engine::relational::room;
 use crate::engine::sqlite::commit::stored;
 use crate::engine::sqlite::control;
 use crate::engine::sqlite::maintain::holds;
@@ -9,7 +11,7 @@ use crate::error::{Error, ErrorKind};
 use crate::fs::store::{Hold, RetentionState};
 use crate::model::{Seq, Timestamp};
 use crate::rule::Registry;
-use crate::rule::retention::{ContentLimits, Retention};
+use crate::rule::retention::{ContentLimit, ContentLimits, Retention};
 use crate::sqlite::DbResult;
 
 /// Sets the retention. `gc` then searches the log again for old content of the ages that end more than
@@ -41,7 +43,7 @@ pub(crate) fn set(
 
 /// Returns the retention, and how far the past is gone. `open` are the commits whose states views of this
 /// process show.
-pub(crate) fn state(view: &ReadView<'_>, open: &[u64]) -> DbResult<RetentionState> {
+pub(crate) fn state(view: &ReadView<'_>, open: &OpenPasts) -> DbResult<RetentionState> {
     let (conn, now) = (view.conn, Timestamp(view.time));
     let head = head::get(conn)?;
     let set = retention::get(conn)?;
@@ -53,16 +55,23 @@ pub(crate) fn state(view: &ReadView<'_>, open: &[u64]) -> DbResult<RetentionStat
     let allowed: u64 = set.oldest(head.seq, now, None, until)?;
     let kept = holds::first_kept(view)?.filter(|(seq, _)| *seq < allowed).map(|(_, hold)| hold);
     // A view keeps the rows of its state, not `oldest`.
-    let read = holds::first_read(conn, open, now)?.filter(|seq| *seq < head.oldest);
+    let read = holds::all_read(conn, open, now)?.first().copied().filter(|seq| *seq < head.oldest);
     let used = stored::used(conn)?;
+    let mut without_file = Vec::new();
+    for ContentLimit { pattern, .. } in &set.content {
+        if pattern.is_without_file(|path| view.lookup(path).map(|node| node.map(|node| node.kind)))? {
+            without_file.push(pattern.clone());
+        }
+    }
     Ok(RetentionState {
-        full: set.stored.is_some_and(|limit| stored::is_full(limit, used)),
+        full: set.stored.is_some_and(|limit| room::is_full(limit, used)),
         stored: used,
         set,
         oldest: Seq(head.oldest),
         oldest_time,
         folded: Seq(head.folded),
         held_by: kept.or(read.map(|_| Hold::Reader)),
+        without_file,
     })
 }
 
@@ -80,7 +89,7 @@ mod tests {
     use crate::model::Op;
     use crate::path::TreePath;
     use crate::rule::PathPattern;
-    use crate::rule::retention::{ContentLimit, Keep};
+    use crate::rule::retention::Keep;
 
     #[test]
     fn retention_is_stored_and_in_force() {

@@ -7,6 +7,7 @@ use std::fs;
 
 use rusqlite::{Connection, Row, params};
 
+use crate::engine::relational::open_pasts::OpenPasts;
 use crate::engine::sqlite::SqliteFs;
 use crate::engine::sqlite::commit::stored::{self, Pages};
 use crate::engine::sqlite::maintain::holds;
@@ -77,7 +78,7 @@ impl SqliteFs {
             if view.at(&At::Path(below.clone()))?.kind != Kind::Directory {
                 return Err(Error::at(ErrorKind::NotADirectory, below, "is not a directory").into());
             }
-            Ok((sizes(view)?, held_span(view, &self.open_pasts())?))
+            Ok((sizes(view)?, held_span(view, &self.inner.pasts)?))
         })?;
         self.file_sizes(&mut usage)?;
         let mut children = Children::default();
@@ -178,10 +179,10 @@ fn sizes(view: &ReadView<'_>) -> DbResult<StoredUsage> {
 
 /// Returns the commits that would be removed if nobody read the past. `open` are the commits whose states
 /// views of this process show.
-fn held_span(view: &ReadView<'_>, open: &[u64]) -> DbResult<HeldSpan> {
+fn held_span(view: &ReadView<'_>, open: &OpenPasts) -> DbResult<HeldSpan> {
     let (conn, head) = (view.conn, head::get(view.conn)?);
     // A view keeps the rows of its state, also of one that others can no longer read.
-    let read = holds::first_read(conn, open, Timestamp(view.time))?.map(|seq| seq.max(head.folded));
+    let read = holds::all_read(conn, open, Timestamp(view.time))?.first().map(|seq| (*seq).max(head.folded));
     let kept = holds::first_kept(view)?.map(|(seq, _)| seq.max(head.oldest));
     let Some(first) = read.into_iter().chain(kept).min() else { return Ok(HeldSpan(0, 0)) };
     let last_until = |time| commit_log::last_until(conn, time, head.oldest, head.seq);

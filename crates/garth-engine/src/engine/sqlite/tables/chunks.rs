@@ -113,10 +113,10 @@ pub(crate) fn is_found_by_hash(conn: &Connection, id: u64, len: u64) -> DbResult
     Ok(one(conn, sql, params![id, len], |_| Ok(()))?.is_some())
 }
 
-/// Returns true if a chunk is in the pack file of this name.
-pub(crate) fn is_in(conn: &Connection, id: u64, file: &str) -> DbResult<bool> {
-    let sql = "SELECT 1 FROM chunk JOIN pack ON pack.id = chunk.pack WHERE chunk.id = ?1 AND pack.file = ?2";
-    Ok(one(conn, sql, params![id, file], |_| Ok(()))?.is_some())
+/// Returns true if a chunk is in a pack file that no commit has used.
+pub(crate) fn is_in_unused_pack(conn: &Connection, id: u64) -> DbResult<bool> {
+    let sql = "SELECT 1 FROM chunk JOIN pack ON pack.id = chunk.pack WHERE chunk.id = ?1 AND pack.unused = 1";
+    Ok(one(conn, sql, [id], |_| Ok(()))?.is_some())
 }
 
 /// Returns the offset and length of each chunk in a pack file, in order of offsets.

@@ -25,14 +25,10 @@ pub(crate) fn remove_ended(conn: &Connection, now: i64) -> DbResult<()> {
     Ok(())
 }
 
-/// Returns the first commit with a lease.
-pub(crate) fn least(conn: &Connection, now: i64) -> DbResult<Option<u64>> {
-    Ok(conn.query_row("SELECT min(seq) FROM past_lease WHERE until > ?1", [now], |row| row.get(0))?)
-}
-
-/// Returns the commits with leases, in order.
-pub(crate) fn all_of(conn: &Connection, now: i64) -> DbResult<Vec<u64>> {
-    all(conn, "SELECT DISTINCT seq FROM past_lease WHERE until > ?1 ORDER BY seq", [now], |row| row.get(0))
+/// Returns the commits with leases of other processes than `holder`, in order.
+pub(crate) fn of_others(conn: &Connection, holder: &[u8; 16], now: i64) -> DbResult<Vec<u64>> {
+    let sql = "SELECT DISTINCT seq FROM past_lease WHERE until > ?1 AND holder <> ?2 ORDER BY seq";
+    all(conn, sql, params![now, holder], |row| row.get(0))
 }
 
 #[cfg(test)]
@@ -44,16 +40,17 @@ mod tests {
     fn only_leases_in_force_count() {
         let conn = Connection::open_in_memory().unwrap();
         schema::make_tables(&conn);
-        assert_eq!((least(&conn, 0).unwrap(), all_of(&conn, 0).unwrap()), (None, vec![]));
+        let others = |holder, now| of_others(&conn, &[holder; 16], now).unwrap();
+        assert_eq!(others(3, 0), [0; 0]);
         for (holder, seq, until) in [(1, 5, 100), (2, 5, 300), (1, 3, 100), (1, 9, 100)] {
             put(&conn, &[holder; 16], seq, until).unwrap();
         }
         put(&conn, &[1; 16], 9, 200).unwrap();
-        assert_eq!((least(&conn, 99).unwrap(), all_of(&conn, 99).unwrap()), (Some(3), vec![3, 5, 9]));
-        assert_eq!((least(&conn, 100).unwrap(), all_of(&conn, 100).unwrap()), (Some(5), vec![5, 9]));
+        assert_eq!((others(3, 99), others(3, 100)), (vec![3, 5, 9], vec![5, 9]));
+        assert_eq!((others(1, 99), others(2, 99)), (vec![5], vec![3, 5, 9]));
         remove(&conn, &[2; 16], 5).unwrap();
-        assert_eq!(all_of(&conn, 100).unwrap(), [9]);
+        assert_eq!(others(3, 100), [9]);
         remove_ended(&conn, 100).unwrap();
-        assert_eq!(all_of(&conn, 0).unwrap(), [9], "ended leases are removed");
+        assert_eq!(others(3, 0), [9], "ended leases are removed");
     }
 }

@@ -190,16 +190,25 @@ const COUNTED: usize = 4096;
 /// Returns the bytes that nothing but finished uploads keeps, apart from the uploads `without`; of at most
 /// [`COUNTED`] pieces.
 pub(crate) fn kept(conn: &Connection, without: &HashSet<u128>) -> DbResult<u64> {
+    let sql = "SELECT id FROM staged WHERE pieces IS NOT NULL ORDER BY id LIMIT ?1";
+    let ids: Vec<Id> = all(conn, sql, [COUNTED.saturating_add(without.len())], |row| row.get(0))?;
     // A chunk without a count has one reference, which is that of the upload.
-    let sql = "SELECT piece.id, chunk.len
-         FROM (SELECT staged.id, value ->> 0 AS chunk FROM staged, json_each(staged.pieces)
-               WHERE staged.pieces IS NOT NULL LIMIT ?1) AS piece
-         JOIN chunk ON chunk.id = piece.chunk
-         LEFT JOIN chunk_refs ON chunk_refs.chunk = chunk.id
-         WHERE chunk_refs.chunk IS NULL";
-    let rows: Vec<(Id, u64)> = all(conn, sql, [COUNTED], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    let of_others = rows.iter().filter(|(id, _)| !without.contains(&u128::from_be_bytes(*id)));
-    Ok(of_others.fold(0_u64, |sum, (_, len)| sum.saturating_add(*len)))
+    let sql = "SELECT count(*), coalesce(sum(iif(chunk_refs.chunk IS NULL, chunk.len, 0)), 0)
+         FROM (SELECT value ->> 0 AS chunk FROM staged, json_each(staged.pieces)
+               WHERE staged.id = ?1 LIMIT ?2) AS piece
+         LEFT JOIN chunk ON chunk.id = piece.chunk
+         LEFT JOIN chunk_refs ON chunk_refs.chunk = piece.chunk";
+    let mut statement = conn.prepare_cached(sql)?;
+    let (mut left, mut bytes) = (COUNTED, 0_u64);
+    for id in ids.into_iter().filter(|id| !without.contains(&u128::from_be_bytes(*id))) {
+        let row = |row: &Row<'_>| Ok((row.get::<_, usize>(0)?, row.get::<_, u64>(1)?));
+        let (counted, kept) = statement.query_row(params![id, left], row)?;
+        (left, bytes) = (left.saturating_sub(counted), bytes.saturating_add(kept));
+        if left == 0 {
+            break;
+        }
+    }
+    Ok(bytes)
 }
 
 /// Returns the content of each upload that is due; `None` for one that never finished.
@@ -244,4 +253,52 @@ fn to_json(pieces: &Staged) -> DbResult<String> {
 fn parse(json: &str) -> DbResult<Staged> {
     let damaged = |e| Error::new(ErrorKind::Corrupt, "a staged body's record is damaged").with_source(e);
     Ok(serde_json::from_str(json).map_err(damaged)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::sqlite::schema;
+
+    /// Records a finished upload of `pieces` chunks of one byte each, the first with this id.
+    fn upload(conn: &Connection, id: u128, first: u64, pieces: usize) {
+        let chunks = first..first + pieces as u64;
+        for chunk in chunks.clone() {
+            let sql = "INSERT INTO chunk (id, sum, data, len) VALUES (?1, x'00', x'00', 1)";
+            conn.prepare_cached(sql).unwrap().execute([chunk]).unwrap();
+        }
+        let pieces = Staged(chunks.map(|chunk| (chunk, 1)).collect());
+        assert!(finish(conn, id, "", &pieces, Timestamp(1), false).unwrap());
+    }
+
+    #[test]
+    fn bytes_of_other_uploads_are_counted_up_to_a_limit() {
+        // More than the limit, so that its pieces would leave no others if they counted.
+        let own = HashSet::from([1]);
+        for (others, kept_bytes) in [
+            ([COUNTED - 2, 1], COUNTED - 1),
+            ([COUNTED - 1, 1], COUNTED),
+            ([COUNTED - 1, 2], COUNTED),
+            ([COUNTED, 1], COUNTED),
+            ([COUNTED + 1, 0], COUNTED),
+        ] {
+            let conn = Connection::open_in_memory().unwrap();
+            schema::make_tables(&conn);
+            begin(&conn, 0, "", Timestamp(1)).unwrap();
+            upload(&conn, 1, 1, COUNTED + 1);
+            upload(&conn, 2, 10_000, others[0]);
+            upload(&conn, 3, 20_000, others[1]);
+            assert_eq!(kept(&conn, &own).unwrap(), kept_bytes as u64, "{others:?}");
+        }
+    }
+
+    #[test]
+    fn bytes_that_something_else_uses_are_not_kept_by_uploads() {
+        let conn = Connection::open_in_memory().unwrap();
+        schema::make_tables(&conn);
+        upload(&conn, 1, 1, 3);
+        chunk_refs::change(&conn, 2, 1).unwrap();
+        assert_eq!(kept(&conn, &HashSet::new()).unwrap(), 2);
+        assert_eq!(kept(&conn, &HashSet::from([1])).unwrap(), 0);
+    }
 }

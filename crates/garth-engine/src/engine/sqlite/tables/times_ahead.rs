@@ -49,6 +49,8 @@ pub(crate) fn correct(conn: &Connection, now: Timestamp, limit: usize) -> DbResu
 mod tests {
     use super::*;
     use crate::engine::sqlite::schema;
+    use crate::engine::sqlite::tables::{leases, past_leases};
+    use crate::sqlite::steps;
 
     #[test]
     fn times_of_a_clock_ahead_are_corrected() {
@@ -69,5 +71,32 @@ mod tests {
         assert_eq!([1, 5, 5].map(|limit| correct(&conn, now, limit).unwrap()), [6, 1, 0]);
         assert!(!any(&conn, now).unwrap());
         assert!(any(&conn, Timestamp(999)).unwrap());
+    }
+
+    #[test]
+    fn cost_does_not_depend_on_times_in_order() {
+        let now = Timestamp(1000);
+        let folder = tempfile::tempdir().unwrap();
+        let conn = schema::database(folder.path()).connect_or_create().unwrap();
+        schema::make_tables(&conn);
+        steps::assert_same([10, 1000], |rows| {
+            let fill = format!(
+                "WITH RECURSIVE number (n) AS (VALUES (1) UNION ALL SELECT n + 1 FROM number WHERE n < {rows})
+                 INSERT OR IGNORE INTO unnamed (ino, doomed_at) SELECT n, iif(n % 2, 1000, NULL) FROM number;
+                 INSERT OR IGNORE INTO lease (ino, holder, until) SELECT ino, x'00', 2000 FROM unnamed;
+                 INSERT OR IGNORE INTO past_lease (holder, seq, until) SELECT x'00', ino, 2000 FROM unnamed;
+                 INSERT OR IGNORE INTO hole (pack, pos, len, freed_at) SELECT ino, 0, 1, 1000 FROM unnamed;
+                 INSERT OR IGNORE INTO pack (file, size, doomed_at) SELECT ino, 1, 1000 FROM unnamed;
+                 INSERT OR IGNORE INTO staged (id, pieces, lease, owner)
+                     SELECT CAST(ino AS BLOB), NULL, 2000, '' FROM unnamed"
+            );
+            conn.execute_batch(&fill).unwrap();
+            let look = || {
+                assert!(!any(&conn, now).unwrap());
+                leases::remove_ended(&conn, now.0).unwrap();
+                past_leases::remove_ended(&conn, now.0).unwrap();
+            };
+            steps::here(look).1
+        });
     }
 }

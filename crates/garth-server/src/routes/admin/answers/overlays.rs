@@ -154,6 +154,8 @@ impl OverlayDiscarded {
 pub(crate) struct SnapshotItem {
     /// Name of the snapshot.
     name: String,
+    /// Owner: the agent, key or view that created the snapshot; `null` for the account.
+    owner: Option<String>,
     /// Sequence number of the commit that created the snapshot, whose state it names.
     seq: u64,
     /// Time of that commit; RFC 3339.
@@ -165,7 +167,8 @@ impl SnapshotItem {
     /// Returns the answer for a snapshot.
     pub(crate) fn of(snapshot: &Snapshot) -> Self {
         let (seq, time) = (snapshot.seq.0, snapshot.time.to_rfc3339());
-        Self { name: snapshot.name.clone(), seq, time }
+        let owner = snapshot.owner.as_ref().map(ToString::to_string);
+        Self { name: snapshot.name.clone(), owner, seq, time }
     }
 }
 
@@ -227,8 +230,8 @@ mod tests {
         let commit = CommitFields { seq: Some(3), time: some("t") };
         let created = SnapshotChanged { commit, ..SnapshotChanged::new("s") };
         assert_eq!(text(&created), r#"{"name":"s","ok":true,"seq":3,"time":"t"}"#);
-        let item = SnapshotItem { name: "s".to_owned(), seq: 3, time: "t".to_owned() };
-        assert_eq!(text(&item), r#"{"name":"s","seq":3,"time":"t"}"#);
+        let item = SnapshotItem { name: "s".to_owned(), owner: None, seq: 3, time: "t".to_owned() };
+        assert_eq!(text(&item), r#"{"name":"s","owner":null,"seq":3,"time":"t"}"#);
     }
 
     #[test]

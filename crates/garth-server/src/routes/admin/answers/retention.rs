@@ -35,6 +35,9 @@ pub(crate) struct RetentionAnswer {
     /// Stored bytes beyond `max_stored`; commits that add something fail until they are removed. 0 if there
     /// are none.
     over_limit: u64,
+    /// Patterns of path classes that are one path at which no file is, so that they match nothing now. For the
+    /// files of a directory, `/**` has to follow.
+    without_file: Vec<String>,
 }
 
 /// Returns the version of limits, which are in the order of their patterns, as answers have them.
@@ -68,18 +71,20 @@ impl ContentLimitItem {
 struct HoldItem {
     /// `snapshot`, `overlay`, or `reader` for a view of the past that a process has open.
     kind: &'static str,
-    /// Name of the snapshot or id of the overlay; `null` for a reader and for a snapshot of an agent or view.
+    /// Name of the snapshot or id of the overlay; `null` for a reader.
     name: Option<String>,
+    /// Owner of the snapshot: an agent, key or view; `null` for the account, and for anything else.
+    owner: Option<String>,
 }
 
 impl HoldItem {
     fn of(hold: Hold) -> Self {
-        let (kind, name) = match hold {
-            Hold::Snapshot { owner, name } => ("snapshot", owner.is_none().then_some(name)),
-            Hold::Fork { id } => ("overlay", Some(id)),
-            Hold::Reader => ("reader", None),
+        let (kind, name, owner) = match hold {
+            Hold::Snapshot { owner, name } => ("snapshot", Some(name), owner),
+            Hold::Fork { id } => ("overlay", Some(id), None),
+            Hold::Reader => ("reader", None, None),
         };
-        Self { kind, name }
+        Self { kind, name, owner: owner.as_ref().map(ToString::to_string) }
     }
 }
 
@@ -97,6 +102,7 @@ impl RetentionAnswer {
             oldest_time: state.oldest_time.map(Timestamp::to_rfc3339),
             folded: state.folded.0,
             over_limit: state.over_limit(),
+            without_file: state.without_file.iter().map(|class| class.as_str().to_owned()).collect(),
             held_by: state.held_by.map(HoldItem::of),
         }
     }
@@ -204,6 +210,7 @@ mod tests {
             stored: 12,
             full: true,
             held_by,
+            without_file: vec![PathPattern::parse("/a").unwrap()],
         };
         let limit = ContentLimit {
             pattern: PathPattern::parse("/a/**").unwrap(),
@@ -217,12 +224,13 @@ mod tests {
             json!({"ok": true, "age_seconds": null, "commits": 9, "max_stored": 7,
                 "content": [{"pattern": "/a/**", "keep_seconds": 5}], "version": version, "oldest": 3,
                 "oldest_time": Timestamp(0).to_rfc3339(), "folded": 2,
-                "held_by": {"kind": "overlay", "name": "draft"}, "over_limit": 5})
+                "held_by": {"kind": "overlay", "name": "draft", "owner": null}, "over_limit": 5,
+                "without_file": ["/a"]})
         );
-        let snapshot = |owner| Hold::Snapshot { owner, name: "s".to_owned() };
-        let name = |hold| to_value(HoldItem::of(hold)).unwrap()["name"].clone();
-        assert_eq!(name(snapshot(None)), json!("s"));
-        assert_eq!(name(snapshot(Some(Owner::new("agent").unwrap()))), json!(null), "not listed either");
+        let held = |owner| HoldItem::of(Hold::Snapshot { owner, name: "s".to_owned() });
+        let named = |owner| json!({"kind": "snapshot", "name": "s", "owner": owner});
+        assert_eq!(to_value(held(None)).unwrap(), named(None));
+        assert_eq!(to_value(held(Some(Owner::new("agent").unwrap()))).unwrap(), named(Some("agent")));
         let none = RetentionState { oldest_time: None, ..state(Retention::default(), None) };
         let none = to_value(RetentionAnswer::of(none)).unwrap();
         assert_eq!((&none["held_by"], &none["oldest_time"]), (&json!(null), &json!(null)));

@@ -8,6 +8,7 @@ use serde_json::value::RawValue;
 
 use crate::routes::sessions::answers::ResolvedSource;
 use crate::routes::tree_calls::answer::{Content, content};
+use crate::wire::ItemsPage;
 
 /// Derived files that were written.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -207,6 +208,19 @@ pub(crate) struct WrittenFile {
     bytes: Vec<[u64; 2]>,
     /// True if there are more ranges than these.
     more: bool,
+}
+
+/// Page of the files that a session wrote.
+#[derive(Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub(crate) struct WrittenFilesPage {
+    /// Files of the page, and the cursor of the next one.
+    #[serde(flatten)]
+    pub(super) page: ItemsPage<WrittenFile>,
+    /// On the first page: first commit whose state is readable, if the session may have written files up to
+    /// it, which are missing unless it wrote them again later.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) oldest: Option<u64>,
 }
 
 impl WrittenFile {

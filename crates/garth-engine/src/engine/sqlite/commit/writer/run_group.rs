@@ -8,7 +8,6 @@ use super::{Group, ResultSender, Writer};
 use crate::engine::sqlite::commit::group::{
     BatchRequest, GroupContext, Task, WriteConn, may_be_of_one_member,
 };
-use crate::engine::sqlite::commit::stored;
 use crate::engine::sqlite::writer_lock::WriterGuard;
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{Commit, Durability};
@@ -53,9 +52,7 @@ impl Writer {
             Ok(None) => {}
             Err(error) => self.stop_failed_chores(&error.describe(self.database.subject)),
         }
-        if self.counts_bytes.swap(false, Ordering::Relaxed) {
-            self.count_bytes(stored::used(&conn.conn).ok());
-        }
+        self.has_written.store(true, Ordering::Relaxed);
         self.used.store(self.runtime.conns().add(), Ordering::Relaxed);
         *slot = Some(conn);
         drop(slot);

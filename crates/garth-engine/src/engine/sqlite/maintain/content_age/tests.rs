@@ -10,6 +10,7 @@ use crate::engine::sqlite::schema;
 use crate::error::ErrorKind;
 use crate::fs::{AccountStore as _, FileSystem as _};
 use crate::model::{At, ByteRange, Moment, Op, Seq};
+use crate::rule::retention::MAX_JUDGED_NAMES;
 use crate::runtime::failpoint::Failure;
 use crate::sqlite::steps;
 
