@@ -15,7 +15,7 @@ const LONG: usize = 100_000;
 
 /// Returns operations that write files, each with its own path as content.
 fn files(paths: &[&str]) -> Batch {
-    Batch::new(paths.iter().map(|path| Op::write(at(path), *path).with_parents()))
+    Batch::new(paths.iter().map(|path| Op::write(at(path), (*path).to_owned()).with_parents()))
 }
 
 /// Returns a batch of one operation.
