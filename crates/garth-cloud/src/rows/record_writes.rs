@@ -109,7 +109,9 @@ impl RecordWrites {
         for node in delta.nodes.values().filter(|node| node.kind == Kind::File && node.nlink == 0) {
             let own = (node.ino, Digest::default())..=(node.ino, [u8::MAX; 16]);
             let own: Vec<_> = self.judged.range(own).map(|(key, _)| *key).collect();
-            own.iter().for_each(|key| drop(self.judged.remove(key)));
+            for key in own {
+                self.judged.remove(&key);
+            }
             self.not_judged.insert(node.ino);
         }
         self.quotas.extend(delta.quotas.iter().map(|(path, used)| (path.clone(), *used)));
