@@ -203,7 +203,7 @@ async fn recall_orders_by_rank_and_omits_by_score() {
         account.write(&format!("/ferry{n}.md"), "Ferry, ferry.\n").await;
         account.write(&format!("/trieste{n}.md"), "Trieste, Trieste.\n").await;
     }
-    for n in 0..12 {
+    for n in 0..40 {
         account.write(&format!("/captain{n}.md"), "Captain, captain.\n").await;
     }
     let long = format!("{}\nThe captain of the ferry to Trieste.\n", prose(&mut Random::new(5), 200));
