@@ -23,6 +23,8 @@ pub(super) const READ: usize = MAX_SOURCES;
 /// Number of neighbours by which each side of a shown piece grows at most, if budget is left: messages, or
 /// groups of lines.
 pub(super) const NEIGHBOURS: usize = 2;
+/// Share of the best score below which sources, and parts of them, are omitted.
+const LEAST_SHARE: f64 = 0.15;
 
 /// Limits on the candidates that are gathered.
 #[derive(Clone, Copy, Debug)]
@@ -31,13 +33,15 @@ pub(super) struct Reach {
     pub(super) candidates: usize,
     /// Number of candidates among which the nearest are, if nothing fits.
     pub(super) near: usize,
+    /// Share of the best score below which sources, and parts of them, are omitted.
+    least: f64,
     /// True if no more sources are read than the budget has tokens for.
     pub(super) is_in_budget: bool,
 }
 
 impl Reach {
     /// Reach of a comparison: as many candidates as are read, whatever their scores.
-    pub(super) const COMPARED: Self = Self { candidates: READ, near: READ, is_in_budget: false };
+    pub(super) const COMPARED: Self = Self { candidates: READ, near: READ, least: 0.0, is_in_budget: false };
 
     /// Returns the reach of an answer.
     pub(super) fn shown(asked: &Recall) -> Self {
@@ -45,6 +49,7 @@ impl Reach {
             candidates: asked.limit.unwrap_or(READ),
             // The first ones may have no part that is near in meaning.
             near: asked.limit.unwrap_or(2 * most_nearest(asked)),
+            least: LEAST_SHARE,
             is_in_budget: true,
         }
     }
@@ -80,9 +85,11 @@ impl RankedCandidates {
         self.candidates.push(candidate);
     }
 
-    /// Orders the candidates by the ranks of what was found of each.
-    pub(super) fn order(&mut self, ageing: Ageing) {
-        self.candidates.retain_mut(Candidate::take_best_rank);
+    /// Omits the parts that were found with a smaller score, and orders the candidates by the ranks of those
+    /// left.
+    pub(super) fn omit(&mut self, least: f64, ageing: Ageing) {
+        // Before they are ordered: what is left out must not raise the rank of its source.
+        self.candidates.retain_mut(|candidate| candidate.keep(least));
         let aged = |one: &Candidate| ageing.best(&one.parts).unwrap_or_default();
         self.candidates.sort_by(|one, other| aged(other).order(&aged(one)));
     }
@@ -102,7 +109,7 @@ impl RankedCandidates {
         self.best = self.candidates.iter().map(Candidate::best_score).reduce(f64::max);
         let reach = Reach::shown(asked);
         let ageing = Ageing { now: self.now, half_life: asked.half_life };
-        self.order(ageing);
+        self.omit(least_shown(self.best, reach), ageing);
         self.fits = self.has_fitting(question);
         self.more |= self.candidates.len() > reach.candidates;
         self.candidates.truncate(reach.candidates);
@@ -153,4 +160,9 @@ impl RankedCandidates {
 /// Returns the maximum number of parts that are nearest in meaning.
 fn most_nearest(asked: &Recall) -> usize {
     (asked.budget / TOKENS_PER_NEAREST).clamp(*NEAREST.start(), *NEAREST.end())
+}
+
+/// Returns the score below which nothing is shown.
+pub(super) fn least_shown(best: Option<f64>, reach: Reach) -> f64 {
+    best.map_or(0.0, |best| best * reach.least)
 }

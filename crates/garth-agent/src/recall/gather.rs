@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 
 use super::age::Ageing;
 use super::budget::{Leftover, head_tokens};
-use super::candidates::{FITS, READ, RankedCandidates, Reach};
+use super::candidates::{FITS, READ, RankedCandidates, Reach, least_shown};
 use super::read::{Answers, LayerHit, Wanted, of_level};
 use super::recaller::Recaller;
 use super::request::Recall;
@@ -35,8 +35,9 @@ struct Source {
     memory: Option<Uri>,
     /// Directory of the memory, or path of the file.
     path: TreePath,
-    /// Rank of the best hit. What is shown of it can have a lower one.
+    /// Rank and score of the best hits. What is shown of it can have lower ones.
     rank: f64,
+    score: f64,
     /// Largest share of the question's words in a hit, and beside it.
     words: f64,
     hits: Vec<LayerHit>,
@@ -84,7 +85,10 @@ impl Recaller<'_> {
         let ageing = Ageing { now: gathered.now, half_life: asked.half_life };
         let mut read = 0;
         loop {
-            gathered.order(ageing);
+            let least = least_shown(gathered.best, reach);
+            // The others would not be shown with a larger limit either.
+            sources.retain(|source| source.score >= least);
+            gathered.omit(least, ageing);
             let Some(next) = sources.front() else { break };
             // What the limit leaves out decides whether anything fits, unless a candidate does.
             let fits = gathered.has_fitting(question);
@@ -114,6 +118,9 @@ impl Recaller<'_> {
             let answers = read::fetched(fs, &wanted).await?;
             let may_withhold = may_withhold(fs, &group).await?;
             for (source, answers) in group.into_iter().zip(answers) {
+                if source.score < least_shown(gathered.best, reach) {
+                    continue;
+                }
                 // The index may be older than the tree.
                 let answers = (answers, may_withhold);
                 let parts = gone(source.parts(fs, time, (question, times), answers).await)?;
@@ -148,10 +155,11 @@ impl Recaller<'_> {
             let at = *known.entry(path.clone()).or_insert(sources.len());
             if at == sources.len() {
                 let (hits, head) = (Vec::new(), OnceLock::new());
-                sources.push(Source { memory, path, rank: 0.0, words: 0.0, hits, head });
+                sources.push(Source { memory, path, rank: 0.0, score: 0.0, words: 0.0, hits, head });
             }
             // Several layers of one text do not add up.
             sources[at].rank = sources[at].rank.max(hit.rank);
+            sources[at].score = sources[at].score.max(hit.score);
             sources[at].words = sources[at].words.max(hit.parts.words + hit.parts.neighbours);
             sources[at].hits.push((level, hit));
         }
@@ -216,7 +224,7 @@ impl Source {
     /// Returns the candidate with these parts; `None` if nothing that was found is among them. Its rank is
     /// that of its best part: filters and limits can leave out the best hit.
     fn candidate(&self, parts: Parts) -> Option<Candidate> {
-        let best = parts.best()?;
+        let best = parts.best(0.0)?;
         let (rank, score_parts) = (best.rank, best.score_parts);
         let found_in = match &self.memory {
             Some(_) => self.found_in(),

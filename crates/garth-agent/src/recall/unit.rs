@@ -37,9 +37,11 @@ impl Candidate {
         self.found().map(Unit::score).fold(0.0, f64::max)
     }
 
-    /// Takes the rank of the best part that was found. Returns false if there is none.
-    pub(super) fn take_best_rank(&mut self) -> bool {
-        let Some(best) = self.parts.best() else { return false };
+    /// Leaves out the parts that were found with a smaller score. Its rank is that of the best one left.
+    /// Returns false if none is left.
+    pub(super) fn keep(&mut self, least: f64) -> bool {
+        self.parts.units.retain(|unit| !unit.is_found || unit.score() >= least);
+        let Some(best) = self.parts.best(least) else { return false };
         (self.rank, self.score_parts) = (best.rank, best.score_parts);
         true
     }
@@ -100,10 +102,10 @@ impl TextAround {
 }
 
 impl Parts {
-    /// Returns the unit with the best rank among those that were found. Of equals it is the first, which is
-    /// the content of a memory.
-    pub(super) fn best(&self) -> Option<&Unit> {
-        let found = self.units.iter().filter(|unit| unit.is_found);
+    /// Returns the unit with the best rank among those that were found and have at least this score. Of
+    /// equals it is the first, which is the content of a memory.
+    pub(super) fn best(&self, least: f64) -> Option<&Unit> {
+        let found = self.units.iter().filter(|unit| unit.is_found && unit.score() >= least);
         found.reduce(|best, unit| if unit.rank > best.rank { unit } else { best })
     }
 }
@@ -266,5 +268,23 @@ mod tests {
             assert_eq!(within, (all <= limit).then_some(all), "{limit}");
         }
         assert!(tokens.are_known() && counted <= 12, "{counted} counts of {all} tokens");
+    }
+
+    fn unit(rank: f64, words: f64) -> Unit {
+        let mut score_parts = share_of(ScoreParts::default(), 1.0);
+        score_parts.words = words;
+        Unit { rank, score_parts, is_found: true, forms: Vec::new(), speaker: None, time: Timestamp(0) }
+    }
+
+    #[test]
+    fn omitted_parts_raise_no_rank() {
+        let parts = Parts { units: vec![unit(1.0, 0.2), unit(0.8, 0.9)], ..Parts::default() };
+        let score_parts = parts.units[0].score_parts;
+        let (source, found_in) = (String::new(), Vec::new());
+        let mut candidate = Candidate { source, rank: 1.0, score_parts, found_in, parts };
+        assert!(candidate.keep(0.36));
+        assert_eq!((candidate.rank, candidate.score_parts.words), (0.8, 0.9));
+        assert_eq!(candidate.parts.units.len(), 1);
+        assert!(!candidate.keep(1.0));
     }
 }
