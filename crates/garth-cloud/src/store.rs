@@ -12,7 +12,7 @@
 //! - `calls`, `open_file`, `account`, `view_base`: the interfaces;
 //! - `records`: commits that are found again by an id or key.
 //!
-//! Not built yet, and refused with `Unsupported`: search, `find`, uploads, `hold`, `blame` and maintenance.
+//! Not built yet, and refused with `Unsupported`: uploads, `hold`, `blame` and maintenance.
 //! Views of the past and open files take no leases yet.
 
 mod account;

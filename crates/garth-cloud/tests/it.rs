@@ -15,8 +15,8 @@ mod it {
     mod home;
     mod lost_commits;
     mod operations;
-    mod random_operations;
     mod pool;
+    mod random_operations;
     mod reads;
     mod schema;
     mod search;

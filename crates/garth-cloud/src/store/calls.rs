@@ -20,7 +20,10 @@ use super::open_file::Handle;
 use super::reader::View;
 use super::{PgStore, unsupported};
 use crate::commit::Request;
+use crate::indexing::make_ready;
+use crate::query_keys::{FindScope, find};
 use crate::reads::{FetchedRows, FileKey};
+use crate::search::{Scope, search};
 
 /// Items that one call of `fetch_many` answers: with the attributes of each, some 64 MiB.
 const ITEMS: usize = 256;
@@ -94,7 +97,8 @@ impl FileSystem for PgStore {
     fn capabilities(&self, _at: &TreePath) -> Capabilities {
         let mut has = Capabilities::ALL;
         has.write = self.as_of.is_none();
-        (has.search, has.find) = (false, false);
+        has.find = self.as_of.is_none();
+        has.search = self.as_of.is_none();
         has
     }
 
@@ -214,12 +218,37 @@ impl FileSystem for PgStore {
         self.reading(|_| {}, |view| view.snapshots(page)).await
     }
 
-    async fn search(&self, _query: &SearchQuery) -> Result<SearchAnswer> {
-        unsupported("search")
+    async fn search(&self, query: &SearchQuery) -> Result<SearchAnswer> {
+        if self.as_of.is_some() {
+            let message = "search finds current files only; use grep on the past";
+            return Err(Error::new(ErrorKind::Unsupported, message));
+        }
+        let (inner, conn) = (&self.inner, self.inner.pool.connection().await?);
+        let scope = Scope {
+            account: inner.account,
+            reach: &self.reach,
+            rules: inner.registry.rules(),
+            registry: &inner.registry,
+        };
+        let answer = search(&conn, scope, query).await;
+        conn.settle(answer).await
     }
 
-    async fn find(&self, _query: &FindQuery) -> Result<FindAnswer> {
-        unsupported("keys to find nodes by")
+    async fn find(&self, query: &FindQuery) -> Result<FindAnswer> {
+        let (inner, conn) = (&self.inner, self.inner.pool.connection().await?);
+        let (account, registry, is_past) = (inner.account, &inner.registry, self.as_of.is_some());
+        let scope = FindScope { account, reach: &self.reach, registry, is_past };
+        let answer = match find(&conn, scope, query).await {
+            // Nobody has used the account since it was created, or since projections were added.
+            Err(error) if error.is(ErrorKind::WouldBlock) => {
+                match make_ready(&conn, account, registry).await {
+                    Ok(()) => find(&conn, scope, query).await,
+                    Err(error) => Err(error),
+                }
+            }
+            answer => answer,
+        };
+        conn.settle(answer).await
     }
 
     async fn stage(&self, _at: &At) -> Result<Box<dyn Upload>> {

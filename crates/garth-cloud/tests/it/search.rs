@@ -5,7 +5,7 @@ mod texts;
 
 use std::time::Duration;
 
-use garth_cloud::commit::commit_indexed;
+use garth_cloud::commit::commit_keyed;
 use garth_cloud::search::merge::{Step, step};
 use garth_cloud::search::{Scope, search};
 use garth_engine::engine::memory::MemoryFs;
@@ -18,7 +18,7 @@ use garth_engine::{Env, FileSystem, Name};
 use garth_testkit::proxy::Proxy;
 
 use super::database::{Database, at, connect, write};
-use texts::{Texts, index};
+use texts::Texts;
 
 /// Files of a test, each with some passages.
 const FILES: usize = 150;
@@ -43,16 +43,14 @@ impl Both {
         Self { database, account, memory, registry, reach: Reach::everything(), texts: Texts::new() }
     }
 
-    /// Commits batches to both, with the passages of the files.
+    /// Commits batches to both.
     async fn commit(&self, batches: &[Batch]) {
-        let commits = commit_indexed(&self.database.conn, self.account, batches, &index).await.unwrap();
+        let Self { database, account, registry, .. } = self;
+        let commits = commit_keyed(&database.conn, *account, registry, batches).await.unwrap();
         commits.into_iter().for_each(|commit| drop(commit.unwrap()));
         for batch in batches {
             self.memory.commit(batch.clone()).await.unwrap();
         }
-        // The commit does not count the passages that it replaced.
-        let counted = "UPDATE garth.head SET passages = (SELECT count(*) FROM garth.passage)";
-        self.database.rows(self.account, counted);
     }
 
     /// Writes new texts to all files.
@@ -201,14 +199,6 @@ async fn files_are_judged_by_other_files() {
     .await;
     let file = async |dir: &str, status: &str| {
         both.commit(&[write(&format!("{dir}/.status"), status)]).await;
-        // The commit does not derive keys yet.
-        let row = format!(
-            "INSERT INTO garth.projected (account, projection, key, ino, line, off, len)
-             SELECT {}, {}, '{status}', ino, 0, 0, 0 FROM garth.name WHERE dir = '{dir}' AND name = '.status'",
-            both.account,
-            sample::STATUS.number()
-        );
-        both.database.rows(both.account, &row);
     };
     file("/nodes/a", "ACTIVE").await;
     file("/nodes/b", "GONE").await;
@@ -312,7 +302,7 @@ async fn other_accounts_cost_nothing() {
                 write(&format!("/d{}/f{number}-{}.md", number % 4, others.number()), others.text(6_000))
             })
             .collect();
-        for result in commit_indexed(&both.database.conn, his, &batches, &index).await.unwrap() {
+        for result in commit_keyed(&both.database.conn, his, &Registry::empty(), &batches).await.unwrap() {
             result.unwrap();
         }
     }

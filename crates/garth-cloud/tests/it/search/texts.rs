@@ -1,12 +1,4 @@
-//! Random texts and questions, and the passages of files.
-
-use std::convert::Infallible;
-use std::ops::Range;
-
-use garth_cloud::rows::{NewPassage, Writes};
-use garth_engine::engine::search::indexing::{FileText, Region, describe, each_passage, hash};
-use garth_engine::text::Tokenizer;
-use garth_engine::text::passage::{Form, SNIFF};
+//! Random texts and questions.
 
 /// Words of texts. The first are the most frequent.
 const WORDS: &str = "the a of and green tea garden river market coffee mountain city bridge winter summer house \
@@ -60,46 +52,5 @@ impl Texts {
         let words: Vec<&str> = (0..1 + number % 6).map(|_| self.word()).collect();
         let end = if number % 4 == 0 { "?" } else { "" };
         format!("{}{end}", words.join(" "))
-    }
-}
-
-/// Adds the passages of the files that a group has written whole.
-pub(super) fn index(writes: &mut Writes) {
-    let mut tokenizer = Tokenizer::default();
-    let mut passages = Vec::new();
-    for (ino, _, bytes) in writes.content() {
-        let size = bytes.len() as u64;
-        let form = Form::of(&bytes[..bytes.len().min(SNIFF as usize)]);
-        let region = Region { bytes: 0..size, form, open: false, size };
-        each_passage(&mut Text(bytes), &region, &mut |cut| {
-            let (lines, newline) = describe(cut.bytes);
-            let (tokens, words) = tokenizer.tokens(&cut.text);
-            let form = match form {
-                Form::Text => 0,
-                Form::Json => 1,
-                Form::JsonLines => 2,
-            };
-            let (off, len, hash) = (cut.off, cut.bytes.len() as u64, hash(cut.bytes));
-            passages.push(NewPassage { ino, off, len, lines, newline, form, words, hash, tokens });
-            Ok(())
-        })
-        .unwrap();
-    }
-    writes.index(passages);
-}
-
-/// Content of a file.
-struct Text<'a>(&'a [u8]);
-
-impl FileText for Text<'_> {
-    type Error = Infallible;
-
-    fn read(&mut self, bytes: Range<u64>) -> Result<Vec<u8>, Infallible> {
-        let end = (bytes.end as usize).min(self.0.len());
-        Ok(self.0[(bytes.start as usize).min(end)..end].to_vec())
-    }
-
-    fn begins_line(&mut self, off: u64) -> Result<bool, Infallible> {
-        Ok(off > 0 && self.0[off as usize - 1] == b'\n')
     }
 }

@@ -3,7 +3,8 @@
 use std::cell::OnceCell;
 
 use crate::engine::planner::NodeRow;
-use crate::engine::sqlite::query::gated_facts::GatedFacts;
+use crate::engine::relational::reads::gated_facts::GatedFacts;
+use crate::engine::relational::reads::tree_view::TreeView;
 use crate::engine::sqlite::query::read_view::ReadView;
 use crate::engine::sqlite::tables::names_of_node::{self, CommitSpan};
 use crate::engine::sqlite::tables::nodes;
@@ -32,12 +33,15 @@ pub(super) fn judged_names(view: &ReadView<'_>, newest: &NodeRow) -> DbResult<Ve
 fn description(view: &ReadView<'_>, seq: Option<u64>, about: &TreePath) -> DbResult<Option<Vec<u8>>> {
     // The state may be no longer readable for others. Its rows are stored, as content that ended with it is
     // judged before they are removed.
-    let then = seq.map(|seq| ReadView {
-        as_of: Some(seq),
-        is_past: true,
-        oldest: OnceCell::new(),
-        gated: GatedFacts::default(),
-        ..*view
+    let then = seq.map(|seq| {
+        let tree = TreeView {
+            as_of: Some(seq),
+            is_past: true,
+            oldest: OnceCell::new(),
+            gated: GatedFacts::default(),
+            ..view.tree
+        };
+        ReadView { tree, ..*view }
     });
     match then.as_ref().unwrap_or(view).fetch(&At::Path(about.clone()), ABOUT) {
         Ok((_, text)) => Ok(Some(text.to_vec())),
