@@ -23,7 +23,7 @@ curl() { command curl --silent --show-error --fail-with-body --write-out '\n' "$
 const ELSEWHERE: [&str; 2] = ["audiences.md", "keys.md"];
 
 /// Data that the commands of a page assume, as a script.
-const ASSUMED: [(&str, &str); 12] = [
+const ASSUMED: [(&str, &str); 13] = [
     (
         "batch.md",
         r#"echo '{"op":"write","path":"/news.md","text":"x"}' > changes.jsonl
@@ -48,6 +48,11 @@ const ASSUMED: [(&str, &str); 12] = [
     ),
     ("recall.md", "garth mkdir -p /chats/fair /users/ann"),
     ("repair.md", "echo x | garth memory put ctx://default/users/alice/memories/preferences/coffee"),
+    (
+        "retention.md",
+        r#"curl 127.0.0.1:8787/v1/tree/commit -H "Authorization: Bearer $GARTH_KEY" \
+            -d '{"ops":[{"snapshot":{"name":"morning"}}]}' > /dev/null"#,
+    ),
     ("rules.md", "echo '{}' > event.json"),
     ("search.md", "echo 'Takes her coffee black' | garth write -p /notes/a.md; garth mkdir -p /users/alice"),
     (

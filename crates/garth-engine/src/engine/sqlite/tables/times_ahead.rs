@@ -96,7 +96,8 @@ mod tests {
                 leases::remove_ended(&conn, now.0).unwrap();
                 past_leases::remove_ended(&conn, now.0).unwrap();
             };
-            steps::here(look).1
+            // SQLite counts jumps backwards, and a look without one costs least.
+            1 + steps::here(look).1
         });
     }
 }
