@@ -203,12 +203,15 @@ async fn recall_orders_by_rank_and_omits_by_score() {
         account.write(&format!("/ferry{n}.md"), "Ferry, ferry.\n").await;
         account.write(&format!("/trieste{n}.md"), "Trieste, Trieste.\n").await;
     }
-    for n in 0..40 {
+    for n in 0..12 {
         account.write(&format!("/captain{n}.md"), "Captain, captain.\n").await;
     }
-    let long = format!("{}\nThe captain of the ferry to Trieste.\n", prose(&mut Random::new(5), 200));
+    let long = format!(
+        "{}\nThe captain of the ferry to Trieste, by violet lighthouses.\n",
+        prose(&mut Random::new(5), 200)
+    );
     account.write("/long.md", long).await;
-    let question = "captain ferry Trieste";
+    let question = "captain ferry Trieste violet lighthouses";
     let asked = SearchQuery::new(question).mode(SearchMode::Words).limit(100);
     let hits = account.fs.search(&asked).await.unwrap().hits;
     let hit_of = |start: &str| hits.iter().find(|hit| hit.path.as_str().starts_with(start)).unwrap();

