@@ -166,7 +166,7 @@ impl Pool {
             return Ok(permit);
         }
         let waiting = self.waiting.enter();
-        let timer = self.handle.spawn(tokio::time::sleep(LONGEST_WAIT));
+        let timer = self.handle.spawn(async { tokio::time::sleep(LONGEST_WAIT).await });
         let stop = timer.abort_handle();
         let queued = pin!(Arc::clone(&self.permits).acquire_owned());
         let acquired = select(queued, timer).await;

@@ -62,6 +62,6 @@ async fn random_batches_match_the_specification() {
             }
         }
         // Most random operations are refused.
-        assert!(committed > 30, "{committed}");
+        assert!(committed > 10, "{committed}");
     }
 }
