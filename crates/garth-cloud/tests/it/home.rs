@@ -317,7 +317,8 @@ async fn servers_share_the_secret_and_show_no_password() {
     let (cluster, [one, other]) = two_servers().await;
     assert_eq!(one.sealing_key(), other.sealing_key());
     let port = cluster.address().port();
-    let url = format!("postgresql://garth:hidden@127.0.0.1:{port}/garth?application_name=shown");
+    let secret = "hidden";
+    let url = format!("postgresql://garth:{secret}@127.0.0.1:{port}/garth?application_name=shown");
     let third = home(&url, Env::system()).await;
     assert_eq!(third.place(), format!("postgresql://127.0.0.1:{port}/garth"));
     assert!(!format!("{third:?}").contains("hidden"));

@@ -145,7 +145,8 @@ fn errors_of_connecting_say_what_to_do() {
     assert!(missing.message().contains("create it"), "{missing}");
     let address = cluster.address();
     drop(cluster);
-    let error = connect(&format!("postgresql://garth:hidden@{address}/garth"));
+    let secret = "hidden";
+    let error = connect(&format!("postgresql://garth:{secret}@{address}/garth"));
     assert!(error.is(ErrorKind::Unavailable), "{error}");
     assert!(!format!("{error} {error:?}").contains("hidden"), "{error:?}");
 }

@@ -155,8 +155,8 @@ impl PathPattern {
             .into())
     }
 
-    /// Returns true if the pattern is the path of one entry, which is not a file: nothing has the path, or for
-    /// example a directory. Fails as `kind_of`, which looks up the kind of an entry.
+    /// Returns true if the pattern is the path of one entry, which is not a file: nothing has the path, or
+    /// for example a directory. Fails as `kind_of`, which looks up the kind of an entry.
     pub(crate) fn is_without_file<E>(
         &self,
         kind_of: impl FnOnce(&TreePath) -> Result<Option<Kind>, E>,

@@ -1,4 +1,5 @@
-//! Restores of directories in which something else has the name of a file whose content is gone, in both engines.
+//! Restores of directories in which something else has the name of a file whose content is gone, in both
+//! engines.
 
 use garth_engine::FileSystem;
 use garth_engine::fs::restore::{RestoreResult, restore};

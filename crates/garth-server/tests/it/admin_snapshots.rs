@@ -51,8 +51,9 @@ fn snapshots_of_keys_are_listed_and_removed() {
     let held = || call(&server, "retention/get", &json!({}))["held_by"].clone();
     assert_eq!(held(), json!({"kind": "snapshot", "name": "mine", "owner": owners[0]}));
     for owner in &owners {
-        call(&server, "snapshots/remove", &json!({"name": "mine", "owner": owner}));
-        post(&server, "snapshots/remove", &json!({"name": "mine", "owner": owner})).refused(404, "NOT_FOUND");
+        call(&server, "snapshots/remove", &json!({"name": "mine", "owner": *owner}));
+        post(&server, "snapshots/remove", &json!({"name": "mine", "owner": *owner}))
+            .refused(404, "NOT_FOUND");
     }
     assert_eq!(held()["owner"], json!(null));
     post(&server, "snapshots/remove", &json!({"name": "mine", "owner": "a>b"}))

@@ -231,8 +231,8 @@ pub(super) struct Log {
     past: Past,
 }
 
-/// Version of a value. The version that ended it has the value `{}`, and one whose content is no longer stored
-/// `null`.
+/// Version of a value. The version that ended it has the value `{}`, and one whose content is no longer
+/// stored has `null`.
 #[derive(Serialize)]
 struct ShownVersion<'a> {
     version_id: String,

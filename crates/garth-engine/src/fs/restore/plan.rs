@@ -7,10 +7,11 @@
 
 mod gone;
 mod single;
+mod staying;
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use self::gone::Staying;
+use self::staying::Staying;
 use super::changes::{MAX_GONE_PATHS, Restoration, RestoreAction, RestorePlan};
 use super::diff::{CurrentNode, Diff, Dir, Item, Key, changing, diff, order, too_much};
 use super::state::{self, Difference, is_uncreated_root};

@@ -189,6 +189,7 @@ pub(super) fn remove_chunks(
 }
 
 #[cfg(all(test, debug_assertions))]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use crate::engine::sqlite::maintain::sample_account::{GRACE, SampleAccount, at};

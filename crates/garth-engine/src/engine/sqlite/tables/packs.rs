@@ -121,7 +121,8 @@ pub(crate) struct Hole {
 
 /// Returns at most `limit` holes that were freed at or before a time.
 pub(crate) fn holes(conn: &Connection, before: i64, limit: usize) -> DbResult<Vec<Hole>> {
-    // Chunks of a pack do not overlap: of those that begin before the end of the hole, the last one ends last.
+    // Chunks of a pack do not overlap: of those that begin before the end of the hole, the last one ends
+    // last.
     let sql = "SELECT hole.pack, hole.pos, hole.len, file, coalesce((
                  SELECT chunk.pos + chunk.len > hole.pos FROM chunk
                  WHERE chunk.pack = hole.pack AND chunk.pos < hole.pos + hole.len

@@ -12,37 +12,6 @@ use crate::fs::restore::state::NO_BYTES;
 use crate::model::{At, Ino, Kind, MAX_PAGE, Op, RenameMode};
 use crate::path::TreePath;
 
-/// Current names in the places of past files whose content is gone. Whatever they name stays, with everything
-/// below it.
-#[derive(Debug, Default)]
-pub(super) struct Staying {
-    /// Names by their paths.
-    places: HashMap<TreePath, Key>,
-    /// Directories that stay.
-    dirs: HashSet<Ino>,
-    /// Number of the names that stay of each node that is no directory.
-    names: HashMap<Ino, u64>,
-}
-
-impl Staying {
-    /// Returns the number of names of a node that stay.
-    pub(super) fn names_of(&self, ino: Ino) -> u64 {
-        self.names.get(&ino).copied().unwrap_or(0)
-    }
-
-    /// Returns true for a name in a directory that stays.
-    pub(super) fn has_inside(&self, key: &Key) -> bool {
-        self.dirs.contains(&key.0)
-    }
-
-    /// Notes that the node at a path waits under another name.
-    pub(super) fn moved(&mut self, path: &TreePath, to: Key) {
-        if let Some(key) = self.places.get_mut(path) {
-            *key = to;
-        }
-    }
-}
-
 /// Current names that differ from the past.
 struct CurrentNames<'a> {
     by_path: HashMap<&'a TreePath, &'a Item>,

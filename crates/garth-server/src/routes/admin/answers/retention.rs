@@ -35,8 +35,8 @@ pub(crate) struct RetentionAnswer {
     /// Stored bytes beyond `max_stored`; commits that add something fail until they are removed. 0 if there
     /// are none.
     over_limit: u64,
-    /// Patterns of path classes that are one path at which no file is, so that they match nothing now. For the
-    /// files of a directory, `/**` has to follow.
+    /// Patterns of path classes that are one path at which no file is, so that they match nothing now. For
+    /// the files of a directory, `/**` has to follow.
     without_file: Vec<String>,
 }
 
