@@ -45,19 +45,18 @@ fn snapshots_of_keys_are_listed_and_removed() {
     let owners = [&next, &rest].map(|page| page["items"][0]["owner"].as_str().unwrap().to_owned());
     assert!(owners[0].contains("bob") && owners[1] == "files", "{owners:?}");
     // The key sees neither the others nor an owner.
-    let seen = server.post_as(&key, "tree/snapshots", "{}".to_owned()).json();
+    let seen = server.post_as(&key, "tree/snapshots", "{}").json();
     assert_eq!((seen["items"].as_array().unwrap().len(), seen["items"][0].get("owner")), (1, None), "{seen}");
     block_on(account(&server).set_retention(Retention { commits: Some(0), ..Retention::default() })).unwrap();
     let held = || call(&server, "retention/get", &json!({}))["held_by"].clone();
     assert_eq!(held(), json!({"kind": "snapshot", "name": "mine", "owner": owners[0]}));
     for owner in &owners {
-        call(&server, "snapshots/remove", &json!({"name": "mine", "owner": *owner}));
-        post(&server, "snapshots/remove", &json!({"name": "mine", "owner": *owner}))
-            .refused(404, "NOT_FOUND");
+        call(&server, "snapshots/remove", &json!({"name": "mine", "owner": owner}));
+        post(&server, "snapshots/remove", &json!({"name": "mine", "owner": owner})).refused(404, "NOT_FOUND");
     }
     assert_eq!(held()["owner"], json!(null));
     post(&server, "snapshots/remove", &json!({"name": "mine", "owner": "a>b"}))
         .refused(400, "VALIDATION_ERROR");
-    let seen = server.post_as(&key, "tree/snapshots", "{}".to_owned()).json();
+    let seen = server.post_as(&key, "tree/snapshots", "{}").json();
     assert_eq!(seen["items"], json!([]));
 }

@@ -1,4 +1,4 @@
-//! What has the names of gone files now, and stays.
+//! Names of gone files that something else has now, which stays.
 
 use std::collections::{HashMap, HashSet};
 
