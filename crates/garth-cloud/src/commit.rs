@@ -1,22 +1,23 @@
 //! Commits a group of batches: in one transaction, and in the round trips of one batch, unless batches depend
 //! on rows that only the writes of those before them make.
 
+mod derive;
+
 use std::sync::Arc;
 
 use garth_engine::engine::planner::{HeadRow, Planned, plan_group};
 use garth_engine::engine::relational::confinement::Reach;
-use garth_engine::engine::relational::gate_judgements::Judgements;
 use garth_engine::engine::relational::narrow::mask;
-use garth_engine::engine::relational::open_nodes::OpenNodes;
 use garth_engine::model::{Batch, Commit, VersionId};
 use garth_engine::rule::Registry;
 use garth_engine::{Error, ErrorKind, Result};
 use tokio_postgres::types::Type;
 
 use crate::client::{Connection, Pipe, Pool, param};
-use crate::control::ControlCache;
-use crate::rows::derived::{derive, derive_moved};
 use crate::rows::{BatchTexts, PgRows, Writes};
+use derive::{derive, derive_moved};
+
+pub use crate::rows::committer::{Committer, Request};
 
 /// Most round trips while the account is locked, `COMMIT` included.
 const MAX_TRIPS: usize = 16;
@@ -26,25 +27,6 @@ const MAX_ROUNDS: usize = MAX_TRIPS - 2;
 const LAST_START: usize = MAX_TRIPS / 2;
 /// Most connections that a commit loses before it fails.
 const MAX_LOST: usize = 3;
-
-/// A batch, with the reach of the handle that it was committed through.
-#[derive(Clone, Copy, Debug)]
-pub struct Request<'a> {
-    /// Batch, confined to the reach.
-    pub batch: &'a Batch,
-    /// Reach of the handle.
-    pub reach: &'a Reach,
-}
-
-/// Commits of an account, with what this process knows of it.
-pub struct Committer {
-    pub(crate) account: i64,
-    pub(crate) control: ControlCache,
-    /// Nodes that this process holds open.
-    pub(crate) open: Arc<OpenNodes>,
-    /// Judgements of the files of gates.
-    pub(crate) judgements: Arc<Judgements>,
-}
 
 /// A transaction whose answer is lost.
 struct Attempt {
@@ -102,18 +84,6 @@ pub async fn commit_keyed(
 }
 
 impl Committer {
-    /// Returns the commits of an account of which this process holds nothing open, so they take no leases.
-    pub(crate) fn of(account: i64, registry: &Registry) -> Self {
-        let open = Arc::new(OpenNodes::new([0; 16]));
-        Self::new(account, registry.clone(), open, Arc::default())
-    }
-
-    /// Returns the commits of an account. `open` are the nodes that this process holds open, `judgements`
-    /// those of the files of gates.
-    pub fn new(account: i64, registry: Registry, open: Arc<OpenNodes>, judgements: Arc<Judgements>) -> Self {
-        Self { account, control: ControlCache::new(registry), open, judgements }
-    }
-
     /// Commits batches in their order. A batch that cannot be committed gets its own error and writes
     /// nothing; those after it are committed without it. Mostly all of them are one transaction. Batches
     /// whose planning would hold the lock for too long are committed in the next one.

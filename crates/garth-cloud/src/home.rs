@@ -10,17 +10,17 @@ mod deletions;
 mod keys;
 mod new_keys;
 mod requests;
+mod shared;
 mod transaction;
 
 use std::fmt;
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
 
 use async_trait::async_trait;
 use garth_engine::home::open_trees::OpenTrees;
 use garth_engine::home::{
-    Account, AccountRequest, Admitted, ApiKey, Hasher, Home, KeyOwner, KeysPage, Mark, NewKey, Rotated,
-    Rotation, Secret, StoredSize, account_gone,
+    Account, AccountRequest, Admitted, ApiKey, Home, KeyOwner, KeysPage, Mark, NewKey, Rotated, Rotation,
+    Secret, StoredSize, account_gone,
 };
 use garth_engine::model::Listing;
 use garth_engine::rule::Registry;
@@ -28,6 +28,7 @@ use garth_engine::stats::HomeStats;
 use garth_engine::{AccountStore, Env, Result};
 
 use self::accounts::Found;
+use self::shared::Shared;
 use crate::client::Pool;
 use crate::schema;
 use crate::store::PgStore;
@@ -39,18 +40,6 @@ const OPEN_TREES: usize = 1000;
 #[derive(Clone)]
 pub struct PgHome {
     shared: Arc<Shared>,
-}
-
-/// State of a home, which calls that run to their end hold.
-struct Shared {
-    pool: Arc<Pool>,
-    env: Env,
-    /// Rules and projections of every tree.
-    registry: Registry,
-    hasher: Hasher,
-    trees: OpenTrees<PgStore>,
-    /// Time before which the rounds do not try again to delete the rows of deleted accounts.
-    next_removal: Mutex<Option<Instant>>,
 }
 
 impl PgHome {

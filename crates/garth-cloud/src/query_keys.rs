@@ -5,6 +5,7 @@
 //! these. Otherwise the page is filled again, in a transaction that reads further keys of the same state.
 
 mod gate_files;
+mod keys;
 mod page;
 mod statements;
 
@@ -16,8 +17,9 @@ use garth_engine::rule::Registry;
 use garth_engine::{Error, ErrorKind, Result, TreePath};
 
 use crate::client::Connection;
-use page::{Key, Page};
-use statements::{FileRange, Snapshot, Span};
+use keys::{Key, Span};
+use page::Page;
+use statements::{FileRange, Snapshot};
 
 /// Keys that one call examines, after the first [`FEW`].
 const LOOKED_AT: usize = 10_000;
@@ -125,13 +127,13 @@ impl<'a> Find<'a> {
     /// Returns the answer from as many statements as it takes, all on one state.
     async fn in_steps(&self, snapshot: &mut Snapshot<'a>) -> Result<FindAnswer> {
         let mut page = self.page();
-        if let Some(files) = self.files() {
-            if let Some(keys) = snapshot.keys_of_files(self.query, &files, false).await? {
-                let keys = page.behind(keys);
-                let has_room = keys.len() < LOOKED_AT;
-                let is_full = !self.give_all(snapshot, &mut page, keys).await?;
-                return Ok(page.done(is_full || !has_room));
-            }
+        if let Some(files) = self.files()
+            && let Some(keys) = snapshot.keys_of_files(self.query, &files, false).await?
+        {
+            let keys = page.behind(keys);
+            let has_room = keys.len() < LOOKED_AT;
+            let is_full = !self.give_all(snapshot, &mut page, keys).await?;
+            return Ok(page.done(is_full || !has_room));
         }
         // Most queries end here: the page is full, or there are no further keys.
         let (is_full, is_last) = self.scan(snapshot, &mut page).await?;

@@ -3,8 +3,8 @@
 //!
 //! - `fetched`: rows that were fetched, and keys of rows to fetch; `memo`: rows by their keys;
 //! - `tree_rows`: these rows as reads ask for them;
-//! - `requests`: the statements of a round, from `names`, `nodes`, `content`, `log` and `spans`; `statements`:
-//!   parts that they share;
+//! - `requests`: the statements of a round, from `names`, `nodes`, `content`, `log` and `spans`;
+//! - `statements`: parts that these share;
 //! - `round`: statements that are sent together.
 
 mod content;

@@ -1,11 +1,14 @@
 //! Rows that the planner reads from the database, and row changes.
 //!
+//! - `committer`: batches with their reach, and what this process knows of the account;
 //! - `fetch`: the transaction, and its rounds; `wanted` sorts the keys of a round by kind;
 //! - `present`, `past`, `records`: statements of a round, with what their answers put into the store;
 //! - `derived`: keys and passages, which follow from the other rows;
-//! - `writes`, with `name_writes`, `record_writes` and `subtrees`: row changes of a group;
+//! - `writes`, with `name_writes`, `record_writes` and `subtrees`: row changes of a group; `target`: the
+//!   statements that write them;
 //! - `spans`: parts of the tree as parameters.
 
+pub(crate) mod committer;
 pub(crate) mod derived;
 mod fetch;
 mod name_writes;
@@ -16,6 +19,7 @@ mod records;
 mod round;
 mod spans;
 mod subtrees;
+mod target;
 mod wanted;
 mod writes;
 

@@ -9,7 +9,7 @@ use garth_engine::model::Timestamp;
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
-use super::Shared;
+use super::shared::Shared;
 use super::transaction::{BEGIN, after_param, id_param, int, known, read, text};
 use crate::client::{Pipe, param};
 use crate::rows::columns::column;

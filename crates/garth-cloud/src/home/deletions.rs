@@ -15,8 +15,8 @@ use garth_engine::Result;
 use garth_engine::home::{account_gone, no_account, not_removed};
 use tokio_postgres::types::Type;
 
-use super::Shared;
 use super::accounts::{FIND, Found};
+use super::shared::Shared;
 use super::transaction::{BEGIN, id_param, int, read};
 use crate::client::{Connection, Pipe, param};
 use crate::rows::columns::column;

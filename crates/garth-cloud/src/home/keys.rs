@@ -9,8 +9,8 @@ use garth_engine::model::{Listing, Timestamp};
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
-use super::Shared;
 use super::accounts::{FIND, Found};
+use super::shared::Shared;
 use super::transaction::{BEGIN, after_param, id_param, int, read};
 use crate::client::{Connection, Pipe, param};
 use crate::rows::columns::column;

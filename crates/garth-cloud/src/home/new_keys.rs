@@ -13,9 +13,9 @@ use garth_engine::{Error, ErrorKind, Result};
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
-use super::Shared;
 use super::accounts::Found;
 use super::keys::{FIND_SHARED, KEY_COLUMNS, hash, key_row, key_sql, owner_of};
+use super::shared::Shared;
 use super::transaction::{BEGIN, bytes, id_param, int, known, text};
 use crate::client::{Connection, Param, Pipe, param};
 use crate::rows::columns::column;

@@ -10,8 +10,8 @@ use garth_engine::home::{
 use garth_engine::model::Timestamp;
 use tokio_postgres::Row;
 
-use super::Shared;
 use super::accounts::{FIND, Found, fill, insert};
+use super::shared::Shared;
 use super::transaction::{BEGIN, bytes, end, id_param, int, text};
 use crate::client::{Connection, Param, Pipe};
 use crate::rows::columns::column;

@@ -7,41 +7,7 @@ use garth_engine::model::find::FindPlace;
 use garth_engine::model::{Filling, FindAnswer, FindCursor, FindItem, FindQuery, Ino, Within};
 use garth_engine::rule::projection::ContentProjection;
 
-use super::statements::Span;
-
-/// Names of a node that are read with its keys.
-pub(super) const NAMES: usize = 64;
-
-/// Directory and name.
-pub(super) type Name = (String, String);
-
-/// A key, with the line that has it and the names of its node.
-#[derive(Debug)]
-pub(super) struct Key {
-    pub(super) place: FindPlace,
-    pub(super) off: u64,
-    pub(super) len: u64,
-    /// True if the node has a name and has not expired.
-    pub(super) is_live: bool,
-    /// First names of the node in their order. One more than [`NAMES`] if it has others.
-    pub(super) names: Vec<Name>,
-}
-
-impl Key {
-    pub(super) fn ino(&self) -> u64 {
-        self.place.ino
-    }
-
-    /// Returns true if the node has names that were not read.
-    pub(super) fn has_more_names(&self) -> bool {
-        self.is_live && self.names.len() > NAMES
-    }
-
-    /// Replaces the names by all that matter.
-    pub(super) fn set_names(&mut self, names: Vec<Name>) {
-        self.names = names;
-    }
-}
+use super::keys::{Key, Name, Span};
 
 /// Page that is being filled.
 pub(super) struct Page<'a> {

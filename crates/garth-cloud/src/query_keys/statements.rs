@@ -6,7 +6,7 @@ use garth_engine::{Error, ErrorKind, Result, TreePath};
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
-use super::page::{Key, NAMES, Name};
+use super::keys::{Key, NAMES, Name, Span};
 use crate::client::{Connection, Param, Pipe, param};
 use crate::rows::columns::{column, int, number};
 use crate::rows::derived::key;
@@ -91,13 +91,6 @@ const NODES_WITHIN: &str = "SELECT ino FROM (
 const NAMES_AFTER: &str = "SELECT dir, name FROM garth.name
     WHERE account = $1 AND ino = $2 AND (dir, name) > ($3, $4) ORDER BY dir, name LIMIT $5";
 const KEYED: &str = "SELECT keyed FROM garth.head WHERE account = $1";
-
-/// Place after which keys are read.
-pub(super) struct Span {
-    pub(super) key: String,
-    pub(super) ino: i64,
-    pub(super) line: i64,
-}
 
 /// Files in which one key is looked up.
 pub(super) struct FileRange {

@@ -23,7 +23,7 @@ pub(super) const SPANS: usize = 128;
 pub(crate) struct FetchedRows {
     pub(super) registry: Registry,
     pub(super) judgements: Arc<Judgements>,
-    /// How often the run of the read asked for a row that was not fetched.
+    /// Number of times that the run of the read asked for a row that was not fetched.
     pub(super) misses: Cell<usize>,
     pub(super) names: Names,
     pub(super) nodes: Nodes,

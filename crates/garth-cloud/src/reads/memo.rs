@@ -18,7 +18,7 @@ pub(super) struct Memo<K, V> {
 struct Asked<K> {
     /// Keys to fetch, in the order in which they were asked for.
     wanted: Vec<K>,
-    /// The same keys.
+    /// Set of the keys in `wanted`.
     waiting: HashSet<K>,
     /// All keys that were asked for, in that order.
     all: Vec<K>,

@@ -17,7 +17,7 @@ use crate::values::parameters::ints;
 
 /// Versions of a node that are fetched at a time.
 const RUN: i64 = 128;
-/// Bytes of attributes that a statement returns. A page of entries is full before it has so many.
+/// Bytes of attributes that a statement returns. A page of entries is full before it has 64 MiB of them.
 const MOST: i64 = 64 << 20;
 
 const VERSIONS: &str = concat!(

@@ -18,12 +18,13 @@ use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
 use super::columns::{column, head, int, number};
+use super::committer::{Committer, Request};
 use super::derived::{DerivedKeys, Projections};
 use super::subtrees;
+use super::target::Target;
 use super::wanted::Wanted;
-use super::writes::{MAX_DIR, Target, Writer, Writes};
+use super::writes::{MAX_DIR, Writer, Writes};
 use crate::client::{Connection, Param, Pipe, param};
-use crate::commit::{Committer, Request};
 use crate::control::{CONTROL, Control};
 use crate::reads::{FetchedRows, Round};
 

@@ -7,7 +7,7 @@ use tokio_postgres::types::Type;
 
 use super::columns::{int, kind_number};
 use super::parameters::{ints, list, texts};
-use super::writes::Target;
+use super::target::Target;
 
 const NAMES: &str = "INSERT INTO garth.name (account, dir, name, ino, since, kind)
     SELECT $1, * FROM unnest($2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::smallint[])

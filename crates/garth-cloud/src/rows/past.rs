@@ -24,8 +24,8 @@ macro_rules! forks {
 const TIMES: &str = "SELECT k.n, l.time, h.oldest FROM unnest($2::bigint[]) WITH ORDINALITY k(seq, n)
     CROSS JOIN (SELECT oldest FROM garth.head WHERE account = $1) h
     LEFT JOIN LATERAL (SELECT time FROM garth.log WHERE account = $1 AND seq = k.seq OFFSET 0) l ON true";
-/// Of the spans of a name that have ended, only the first to end after the commit is read: a name stands for
-/// one node at a time.
+/// Names at commits whose spans have ended. Only the first span to end after the commit is read: a name
+/// stands for one node at a time.
 const NAMES: &str = "SELECT k.n, e.ino, e.since, e.kind
     FROM unnest($2::text[], $3::text[], $4::bigint[]) WITH ORDINALITY k(dir, name, seq, n)
     CROSS JOIN LATERAL (

@@ -12,7 +12,7 @@ use tokio_postgres::types::Type;
 
 use super::labels;
 use super::parameters::{ints, list, signed, texts};
-use super::writes::Target;
+use super::target::Target;
 use crate::client::param;
 
 // The account is locked, so no other owner gets a number meanwhile.
@@ -68,13 +68,16 @@ struct IdempotencyWrite {
 /// Snapshot as its table has it: hash of the owner, and key of the name.
 type SnapshotKey = (Vec<u8>, Vec<u8>);
 
+/// Commit of a snapshot, with the name of the snapshot if it is long.
+type SnapshotCommit = (u64, Option<Vec<u8>>);
+
 /// Records of a group.
 #[derive(Default)]
 pub(super) struct RecordWrites {
     /// Keys of owners by their hashes.
     owners: BTreeMap<Vec<u8>, Vec<u8>>,
     /// Commits of snapshots, with long names; `None` for those that are dropped.
-    snapshots: BTreeMap<SnapshotKey, Option<(u64, Option<Vec<u8>>)>>,
+    snapshots: BTreeMap<SnapshotKey, Option<SnapshotCommit>>,
     idempotency: Vec<IdempotencyWrite>,
     staged: Vec<u128>,
     unnamed: BTreeSet<u64>,

@@ -8,7 +8,7 @@ use super::columns::int;
 use super::name_writes::born;
 use super::parameters::{ints, list, texts};
 use super::spans::{Dirs, bound, dirs};
-use super::writes::Target;
+use super::target::Target;
 use crate::client::param;
 
 /// Takes the names of removed subtrees from their nodes, except from those that the batch changed in other

@@ -127,8 +127,8 @@ pub(super) struct Places {
 }
 
 impl Wanted {
-    /// Sorts keys by kind. `content` are files whose extents are fetched by path, and `derived` takes the keys
-    /// of derived rows.
+    /// Sorts keys by kind. `content` are files whose extents are fetched by path, and `derived` takes the
+    /// keys of derived rows.
     pub(super) fn new(keys: Vec<RowKey>, content: BTreeSet<Key>, derived: DerivedKeys) -> Self {
         let mut wanted = Self { content: content.into_iter().collect(), derived, ..Self::default() };
         for key in keys {

@@ -18,6 +18,7 @@ use super::labels;
 use super::name_writes::NameWrites;
 use super::parameters::{Blob, ints, list, signed, texts};
 use super::record_writes::RecordWrites;
+use super::target::Target;
 use super::wanted::unsupported;
 use crate::client::{Param, Pipe, param};
 
@@ -407,22 +408,6 @@ impl Writes {
                 texts(more.iter().map(|row| row.2.clone())),
             ]
         });
-    }
-}
-
-/// Statements of an account.
-pub(super) struct Target<'p, 'c> {
-    pub(super) pipe: &'p mut Pipe<'c>,
-    pub(super) account: i64,
-}
-
-impl Target<'_, '_> {
-    /// Adds a statement unless it has no rows.
-    pub(super) fn put(&mut self, sql: &'static str, is_empty: bool, params: impl FnOnce() -> Vec<Param>) {
-        if !is_empty {
-            let account = param(self.account, Type::INT8);
-            self.pipe.query(sql, [account].into_iter().chain(params()).collect());
-        }
     }
 }
 

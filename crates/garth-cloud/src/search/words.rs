@@ -79,7 +79,7 @@ pub(super) struct WordIndex {
 /// Passages of a token, newest first.
 #[derive(Default)]
 struct TokenList {
-    /// Those that are not merged yet.
+    /// Passages that are not merged yet.
     new: Vec<i64>,
     /// The newest of all.
     ids: Vec<i64>,

@@ -73,8 +73,8 @@ impl PgStore {
         let past = self.as_of.as_deref();
         let view = TreeView {
             rows,
-            open: &*self.inner.open,
-            reach: &*self.reach,
+            open: &self.inner.open,
+            reach: &self.reach,
             as_of: past.map(|past| past.seq),
             is_past: past.is_some(),
             oldest: OnceCell::new(),

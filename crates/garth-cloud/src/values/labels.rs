@@ -1,5 +1,5 @@
-//! Labels as columns have them: hashed or shortened, because an entry of an index has at most 2,704 bytes, and
-//! as bytes, because they may contain NUL.
+//! Labels as columns have them: hashed or shortened, because an entry of an index has at most 2,704 bytes,
+//! and as bytes, because they may contain NUL.
 
 use garth_engine::model::{Author, SessionOf};
 use sha2::{Digest, Sha256};

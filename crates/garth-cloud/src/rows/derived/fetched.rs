@@ -320,11 +320,14 @@ fn fetch_tails(round: &mut Round<'_, '_>, inos: Vec<u64>, projections: &Projecti
     });
 }
 
+/// Projection, with the number and offset of its last line.
+type LastLine = (Projection, (u64, u64));
+
 /// Rows of the ends of files, by the place of their key or by inode.
 #[derive(Default)]
 struct Tails {
     passages: HashMap<usize, Vec<Passage>>,
-    lines: HashMap<usize, Vec<(Projection, (u64, u64))>>,
+    lines: HashMap<usize, Vec<LastLine>>,
     unindexed: BTreeMap<u64, u64>,
 }
 
@@ -381,7 +384,7 @@ fn passages_by_place(rows: &[Row]) -> Result<HashMap<usize, Vec<Passage>>> {
     Ok(found)
 }
 
-fn lines_by_place(rows: &[Row]) -> Result<HashMap<usize, Vec<(Projection, (u64, u64))>>> {
+fn lines_by_place(rows: &[Row]) -> Result<HashMap<usize, Vec<LastLine>>> {
     let mut found: HashMap<usize, Vec<_>> = HashMap::new();
     for row in rows {
         let line = (projection(row, 1)?, (number(row, 2)?, number(row, 3)?));

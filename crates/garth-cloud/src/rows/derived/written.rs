@@ -12,7 +12,7 @@ use tokio_postgres::types::Type;
 use super::form_number;
 use crate::client::Param;
 use crate::rows::parameters::{ints, list, signed, texts};
-use crate::rows::writes::Target;
+use crate::rows::target::Target;
 
 /// Bytes of a block of `passage_lines`, 128 KiB, as the statements below have it.
 const BLOCK: u64 = 128 << 10;
@@ -109,7 +109,7 @@ pub struct DerivedWrites {
 
 impl DerivedWrites {
     /// Adds the changes that follow from a group.
-    pub(super) fn add(&mut self, derived: Derived) {
+    pub(crate) fn add(&mut self, derived: Derived) {
         for (ino, change) in derived.keys {
             match change {
                 KeysChange::Forget => drop(self.forgotten.insert(ino)),
@@ -149,12 +149,12 @@ impl DerivedWrites {
     }
 
     /// Removes all rows of the nodes that have lost their last name in a commit that removed subtrees.
-    pub(super) fn lose(&mut self, seq: u64) {
+    pub(crate) fn lose(&mut self, seq: u64) {
         self.lost.push(seq);
     }
 
     /// Returns true if nothing changes.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         let Self { forgotten, ended, cut, keys, removed, passages, unindexed, indexed, recounted, lost } =
             self;
         let keys = forgotten.is_empty() && ended.is_empty() && cut.is_empty() && keys.is_empty();

@@ -4,8 +4,8 @@ use garth_engine::Result;
 use tokio_postgres::types::Type;
 
 use crate::client::param;
+use crate::rows::PgRows;
 use crate::rows::columns::{column, int, number};
-use crate::rows::fetch::PgRows;
 
 const FILES_BELOW: &str = "SELECT dir, name, ino FROM garth.name
     WHERE account = $1 AND (dir, name) > ($2, $3) AND dir < $4 AND kind = 0 ORDER BY dir, name LIMIT 10000";
