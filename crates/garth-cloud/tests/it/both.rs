@@ -93,7 +93,7 @@ impl Both {
 
     /// Compares both trees, now and in the past.
     pub(crate) async fn compare(&self) {
-        let items: Vec<WalkItem> = self.memory.walk_all(&at("/")).try_collect().await.unwrap();
+        let items: Vec<WalkItem> = self.memory.walk_all(at("/")).try_collect().await.unwrap();
         let mut expected = Vec::new();
         for WalkItem { path, entry, .. } in &items {
             let entry = entry.as_ref().unwrap();
@@ -130,7 +130,7 @@ impl Both {
         let mut expected = Vec::new();
         for seq in last.saturating_sub(6).max(1)..=last {
             let then = self.memory.as_of(&Seq(seq).into()).await.unwrap();
-            let items: Vec<WalkItem> = then.walk_all(&at("/")).try_collect().await.unwrap();
+            let items: Vec<WalkItem> = then.walk_all(at("/")).try_collect().await.unwrap();
             for WalkItem { path, entry, .. } in items {
                 let entry = entry.unwrap();
                 if entry.expires_at.is_none() {

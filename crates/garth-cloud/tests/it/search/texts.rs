@@ -42,7 +42,7 @@ impl Texts {
             let words = 3 + self.number() % 12;
             let line: Vec<&str> = (0..words).map(|_| self.word()).collect();
             text.push_str(&line.join(" "));
-            text.push_str(if self.number() % 4 == 0 { ".\n\n" } else { ".\n" });
+            text.push_str(if self.number().is_multiple_of(4) { ".\n\n" } else { ".\n" });
         }
         text
     }
@@ -50,7 +50,7 @@ impl Texts {
     /// Returns a question of a few words.
     pub(super) fn question(&mut self, number: usize) -> String {
         let words: Vec<&str> = (0..1 + number % 6).map(|_| self.word()).collect();
-        let end = if number % 4 == 0 { "?" } else { "" };
+        let end = if number.is_multiple_of(4) { "?" } else { "" };
         format!("{}{end}", words.join(" "))
     }
 }
