@@ -33,7 +33,7 @@ pub(crate) struct FetchedRows {
 }
 
 impl FetchedRows {
-    /// Returns an empty set for the state after commit `last`, [`MAX`] for the newest.
+    /// Returns an empty set for the state after commit `last`, the largest `i64` for the newest.
     pub(crate) fn new(registry: Registry, judgements: Arc<Judgements>, last: u64) -> Self {
         Self {
             registry,

@@ -76,7 +76,7 @@ macro_rules! attributes {
 }
 pub(super) use attributes;
 
-/// Columns of a version, its times and attributes: [`VERSION_COLUMNS`].
+/// Columns of a version, of its times and of its attributes.
 macro_rules! version_columns {
     () => {
         concat!($crate::values::columns::newest_columns!(), ", a.json")
