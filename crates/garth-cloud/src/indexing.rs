@@ -17,9 +17,9 @@ pub use reindex::{Progress, make_ready, reindex_step};
 
 use crate::client::{Connection, Pipe, param};
 use crate::commit::Committer;
-use crate::rows::columns::{column, number};
-use crate::rows::parameters::ints;
 use crate::rows::{DerivedWrites, PgRows, Writes};
+use crate::values::columns::{column, number};
+use crate::values::parameters::ints;
 
 /// Bytes of text that one step indexes, 256 KiB: about 20 ms of work while the account is locked.
 const STEP: u64 = 256 << 10;

@@ -26,5 +26,3 @@ mod writes;
 pub use derived::DerivedWrites;
 pub use fetch::PgRows;
 pub use writes::{BatchTexts, Writes};
-
-pub(crate) use crate::values::{columns, labels, parameters};

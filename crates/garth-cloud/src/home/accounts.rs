@@ -12,8 +12,8 @@ use tokio_postgres::types::Type;
 use super::shared::Shared;
 use super::transaction::{BEGIN, after_param, id_param, int, known, read, text};
 use crate::client::{Pipe, param};
-use crate::rows::columns::column;
 use crate::schema::FIRST_ROWS;
+use crate::values::columns::column;
 
 /// Account of an id, as [`Found::of`] reads it.
 pub(super) const FIND: &str = "SELECT account, id, folder, created, deleted FROM garth.account WHERE id = $1";

@@ -19,7 +19,7 @@ use super::accounts::{FIND, Found};
 use super::shared::Shared;
 use super::transaction::{BEGIN, id_param, int, read};
 use crate::client::{Connection, Pipe, param};
-use crate::rows::columns::column;
+use crate::values::columns::column;
 
 /// First step of a deletion.
 const MARK: &str = "UPDATE garth.account SET deleted = true WHERE id = $1 AND NOT deleted RETURNING account";

@@ -13,7 +13,7 @@ use super::accounts::{FIND, Found};
 use super::shared::Shared;
 use super::transaction::{BEGIN, after_param, id_param, int, read};
 use crate::client::{Connection, Pipe, param};
-use crate::rows::columns::column;
+use crate::values::columns::column;
 
 /// Writes SQL with the columns of the table `k` that [`key_row`] reads.
 macro_rules! key_sql {

@@ -18,7 +18,7 @@ use super::keys::{FIND_SHARED, KEY_COLUMNS, hash, key_row, key_sql, owner_of};
 use super::shared::Shared;
 use super::transaction::{BEGIN, bytes, id_param, int, known, text};
 use crate::client::{Connection, Param, Pipe, param};
-use crate::rows::columns::column;
+use crate::values::columns::column;
 
 /// Keys that take part, locked.
 const LOCK: &str = key_sql!(

@@ -14,7 +14,7 @@ use super::accounts::{FIND, Found, fill, insert};
 use super::shared::Shared;
 use super::transaction::{BEGIN, bytes, end, id_param, int, text};
 use crate::client::{Connection, Param, Pipe};
-use crate::rows::columns::column;
+use crate::values::columns::column;
 
 /// Waits for another attempt of the same request. Requests of which 64 bits of a hash are equal wait for each
 /// other, too.

@@ -9,8 +9,8 @@ use tokio_postgres::types::Type;
 use super::{FILES, ROUNDS, STEP, begin, finish, roll_back};
 use crate::client::{Connection, Pipe, param};
 use crate::commit::Committer;
-use crate::rows::columns::{column, int, number};
 use crate::rows::{DerivedWrites, PgRows, Writes};
+use crate::values::columns::{column, int, number};
 
 /// Most rounds of a step that derives keys. A long file takes one for every 8 MiB.
 const ROUNDS_OF_KEYS: usize = 64;

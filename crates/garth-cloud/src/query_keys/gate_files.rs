@@ -12,9 +12,9 @@ use tokio_postgres::types::Type;
 
 use super::statements::Snapshot;
 use crate::client::param;
-use crate::rows::columns::int;
 use crate::rows::derived::{by_place, content, pieces};
-use crate::rows::parameters::texts;
+use crate::values::columns::int;
+use crate::values::parameters::texts;
 
 /// Content of the files at paths, unless they are too long.
 const FILES: &str = concat!(

@@ -8,9 +8,9 @@ use tokio_postgres::types::Type;
 
 use super::keys::{Key, NAMES, Name, Span};
 use crate::client::{Connection, Param, Pipe, param};
-use crate::rows::columns::{column, int, number};
 use crate::rows::derived::key;
-use crate::rows::parameters::{ints, texts};
+use crate::values::columns::{column, int, number};
+use crate::values::parameters::{ints, texts};
 
 /// Names of a node that are read at a time, if it has many.
 const MANY_NAMES: usize = 4096;

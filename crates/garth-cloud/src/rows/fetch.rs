@@ -17,7 +17,6 @@ use garth_engine::{Error, ErrorKind, Result};
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
-use super::columns::{column, head, int, number};
 use super::committer::{Committer, Request};
 use super::derived::{DerivedKeys, Projections};
 use super::subtrees;
@@ -27,6 +26,7 @@ use super::writes::{MAX_DIR, Writer, Writes};
 use crate::client::{Connection, Param, Pipe, param};
 use crate::control::{CONTROL, Control};
 use crate::reads::{FetchedRows, Round};
+use crate::values::columns::{column, head, int, number};
 
 /// Head row, locked, and with it the account. Later statements see what the transaction has committed that
 /// this one waited for: each statement of a transaction with READ COMMITTED has a snapshot of its own.

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, HashMap};
 use garth_engine::engine::planner::{Delta, Key, NameRow};
 use tokio_postgres::types::Type;
 
-use super::columns::{int, kind_number};
-use super::parameters::{ints, list, texts};
 use super::target::Target;
+use crate::values::columns::{int, kind_number};
+use crate::values::parameters::{ints, list, texts};
 
 const NAMES: &str = "INSERT INTO garth.name (account, dir, name, ino, since, kind)
     SELECT $1, * FROM unnest($2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::smallint[])

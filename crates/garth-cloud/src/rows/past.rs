@@ -7,10 +7,10 @@ use garth_engine::path::TreePath;
 use garth_engine::{Error, ErrorKind, Result};
 use tokio_postgres::Row;
 
-use super::columns::{column, extent, int, name, newest_columns, newest_node, number};
-use super::parameters::{ints, texts};
 use super::present::{inos, key, keyed_name, most, ranges};
 use super::round::{Round, by_place, one_by_place};
+use crate::values::columns::{column, extent, int, name, newest_columns, newest_node, number};
+use crate::values::parameters::{ints, texts};
 
 /// Forks at which rows are stored that a state has and that have ended: those of commit `k.seq`, as `f.fork`.
 macro_rules! forks {

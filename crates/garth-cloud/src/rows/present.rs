@@ -6,11 +6,11 @@ use garth_engine::model::Within;
 use garth_engine::path::TreePath;
 use tokio_postgres::Row;
 
-use super::columns::{column, int, name, number};
-use super::parameters::{ints, signed, texts};
 use super::round::{Round, by_place};
 use super::spans::{Dirs, Keyed, Names, dirs, names_within};
 use crate::client::Param;
+use crate::values::columns::{column, int, name, number};
+use crate::values::parameters::{ints, signed, texts};
 
 const NAMES_IN: &str = "SELECT k.n, e.name, e.ino, e.since, e.kind
     FROM unnest($2::text[], $3::bigint[]) WITH ORDINALITY k(dir, most, n)

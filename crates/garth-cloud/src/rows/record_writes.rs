@@ -10,10 +10,10 @@ use garth_engine::model::{Batch, Kind};
 use garth_engine::rule::Digest;
 use tokio_postgres::types::Type;
 
-use super::labels;
-use super::parameters::{ints, list, signed, texts};
 use super::target::Target;
 use crate::client::param;
+use crate::values::labels;
+use crate::values::parameters::{ints, list, signed, texts};
 
 // The account is locked, so no other owner gets a number meanwhile.
 const OWNERS: &str = "INSERT INTO garth.owner (account, id, hash, key)

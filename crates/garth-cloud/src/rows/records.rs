@@ -18,13 +18,13 @@ use garth_engine::{Error, Result};
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
-use super::columns::{column, int, number};
-use super::labels;
-use super::parameters::{ints, list, texts};
 use super::present::{inos, most};
 use super::round::{Round, by_place, one_by_place};
 use super::spans::{Dirs, Keyed, Names, dirs, names_within};
 use crate::client::param;
+use crate::values::columns::{column, int, number};
+use crate::values::labels;
+use crate::values::parameters::{ints, list, texts};
 
 /// Number of the owner whose hash is `k.owner`, as `o.id`. That of the account itself is 0.
 macro_rules! owner {

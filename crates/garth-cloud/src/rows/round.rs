@@ -7,8 +7,8 @@ use garth_engine::engine::planner::RowStore;
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
-use super::columns::place;
 use crate::client::{Param, Pipe, param};
+use crate::values::columns::place;
 
 /// Puts the values of keys into the store, given the rows of their statement.
 type Put = Box<dyn FnOnce(&mut RowStore, &[Row]) -> Result<()> + Send>;

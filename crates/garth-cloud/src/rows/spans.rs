@@ -6,8 +6,8 @@ use garth_engine::model::Within;
 use garth_engine::path::TreePath;
 use tokio_postgres::types::Type;
 
-use super::parameters::{ints, list, texts};
 use crate::client::Param;
+use crate::values::parameters::{ints, list, texts};
 
 /// Range of directories, without its end.
 pub(super) type Dirs = (String, String);

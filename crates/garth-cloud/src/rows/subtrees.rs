@@ -4,12 +4,12 @@
 use garth_engine::engine::planner::{Delta, HeadRow, Leaving};
 use tokio_postgres::types::Type;
 
-use super::columns::int;
 use super::name_writes::born;
-use super::parameters::{ints, list, texts};
 use super::spans::{Dirs, bound, dirs};
 use super::target::Target;
 use crate::client::param;
+use crate::values::columns::int;
+use crate::values::parameters::{ints, list, texts};
 
 /// Takes the names of removed subtrees from their nodes, except from those that the batch changed in other
 /// ways, whose rows have the new counts. A node that keeps a name after the first operation that took some

@@ -11,13 +11,13 @@ use garth_engine::{Error, ErrorKind, Result};
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
-use super::columns::{attributes, column, extent, name, newest_columns, newest_node, number, place};
 use super::derived::DerivedKeys;
-use super::parameters::{ints, texts};
 use super::records::Due;
 use super::round::{Round, Sent};
 use super::{past, present, records};
 use crate::client::{Pipe, param};
+use crate::values::columns::{attributes, column, extent, name, newest_columns, newest_node, number, place};
+use crate::values::parameters::{ints, texts};
 
 // Each of these statements goes from the keys, which are in arrays, to the rows: LATERAL with OFFSET 0 (or
 // LIMIT) keeps the database from choosing another order. For a plain join it reads all rows of the account,

@@ -12,15 +12,15 @@ use garth_engine::model::{Author, Batch, Commit};
 use garth_engine::{Error, Result};
 use tokio_postgres::types::Type;
 
-use super::columns::{int, kind_number, older};
 use super::derived::DerivedWrites;
-use super::labels;
 use super::name_writes::NameWrites;
-use super::parameters::{Blob, ints, list, signed, texts};
 use super::record_writes::RecordWrites;
 use super::target::Target;
 use super::wanted::unsupported;
 use crate::client::{Param, Pipe, param};
+use crate::values::columns::{int, kind_number, older};
+use crate::values::labels;
+use crate::values::parameters::{Blob, ints, list, signed, texts};
 
 /// Longest directory of a name, in bytes. Directory and name are in one entry of an index, which has at most
 /// 2,704 bytes.

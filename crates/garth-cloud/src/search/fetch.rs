@@ -13,8 +13,8 @@ use tokio_postgres::types::Type;
 use super::fetched::{FetchedFiles, Key, KnownFile, KnownNames, State, Wanted};
 use super::snapshot::Snapshot;
 use crate::client::{Param, Pipe, param};
-use crate::rows::columns::{column, number, place};
-use crate::rows::parameters::{ints, list, texts};
+use crate::values::columns::{column, number, place};
+use crate::values::parameters::{ints, list, texts};
 
 /// Names of a node that are fetched at first, and those that are fetched after them at a time.
 const FEW_NAMES: i64 = 64;

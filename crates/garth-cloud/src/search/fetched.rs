@@ -20,7 +20,7 @@ use garth_engine::text::passage::lines;
 use garth_engine::text::secret::CONTEXT;
 use garth_engine::{Error, ErrorKind, Result, TreePath};
 
-use crate::rows::columns::attributes;
+use crate::values::columns::attributes;
 
 /// Directory and name.
 pub(super) type Key = (String, String);

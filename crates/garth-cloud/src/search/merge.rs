@@ -17,8 +17,8 @@ use tokio_postgres::types::Type;
 
 use super::blocks::{BlockSet, block_of, place_of};
 use crate::client::{Connection, Pipe, param};
-use crate::rows::columns::{column, number};
-use crate::rows::parameters::{list, texts};
+use crate::values::columns::{column, number};
+use crate::values::parameters::{list, texts};
 
 /// Time until the lease of a server that has vanished ends: 30 s in nanoseconds.
 const LEASE: i64 = 30_000_000_000;

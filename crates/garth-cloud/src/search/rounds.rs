@@ -18,7 +18,7 @@ use super::snapshot::Snapshot;
 use super::subtrees::{self, Bound};
 use super::words::WordIndex;
 use crate::client::{Pipe, param};
-use crate::rows::columns::{column, number};
+use crate::values::columns::{column, number};
 
 /// Size of the index, and the time. The newest passage may have been removed, so it is looked up.
 const HEAD: &str = "SELECT passages, (SELECT max(id) FROM garth.passage WHERE account = $1),

@@ -9,8 +9,8 @@ use tokio_postgres::types::Type;
 
 use super::snapshot::Snapshot;
 use crate::client::{Param, Pipe, param};
-use crate::rows::columns::{column, int, number};
-use crate::rows::parameters::texts;
+use crate::values::columns::{column, int, number};
+use crate::values::parameters::texts;
 
 /// Names in the subtrees of a query, one more than the limit `$6` if there are more; the newest passages of
 /// the files that the first names are of, one more than `$8`. With `$7`, none if there are more names.

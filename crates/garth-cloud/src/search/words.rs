@@ -13,8 +13,8 @@ use tokio_postgres::types::Type;
 use super::blocks::{BlockSet, block_of};
 use super::snapshot::Snapshot;
 use crate::client::{Pipe, param};
-use crate::rows::columns::{column, int, place};
-use crate::rows::parameters::{list, texts};
+use crate::values::columns::{column, int, place};
+use crate::values::parameters::{list, texts};
 
 /// New passages whose tokens are read, whatever the question. A merge leaves fewer.
 const NEW: &str = "SELECT id, tokens FROM garth.passage

@@ -5,7 +5,7 @@ use tokio_postgres::types::Type;
 
 use crate::client::param;
 use crate::rows::PgRows;
-use crate::rows::columns::{column, int, number};
+use crate::values::columns::{column, int, number};
 
 const FILES_BELOW: &str = "SELECT dir, name, ino FROM garth.name
     WHERE account = $1 AND (dir, name) > ($2, $3) AND dir < $4 AND kind = 0 ORDER BY dir, name LIMIT 10000";

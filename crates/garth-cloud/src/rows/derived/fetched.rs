@@ -17,9 +17,9 @@ use tokio_postgres::types::Type;
 
 use super::{Projections, form_of};
 use crate::client::param;
-use crate::rows::columns::{column, int, number, place};
-use crate::rows::parameters::{ints, list};
 use crate::rows::round::{Round, by_place};
+use crate::values::columns::{column, int, number, place};
+use crate::values::parameters::{ints, list};
 
 /// Most bytes of a [`Tail`].
 const TAIL: u64 = 128 << 10;

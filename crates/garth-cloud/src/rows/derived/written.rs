@@ -11,8 +11,8 @@ use tokio_postgres::types::Type;
 
 use super::form_number;
 use crate::client::Param;
-use crate::rows::parameters::{ints, list, signed, texts};
 use crate::rows::target::Target;
+use crate::values::parameters::{ints, list, signed, texts};
 
 /// Bytes of a block of `passage_lines`, 128 KiB, as the statements below have it.
 const BLOCK: u64 = 128 << 10;

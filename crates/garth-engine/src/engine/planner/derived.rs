@@ -48,7 +48,7 @@ pub struct Derived {
 /// Results of batches that move or remove a subtree, which are the last of their run, are left out: their
 /// changes apply to rows that have not been fetched.
 ///
-/// Of the text, at most `room` bytes are indexed; the rest is left for later, and so is the text of a file
+/// At most `room` bytes of the text are indexed; the rest is left for later, and so is the text of a file
 /// that cannot be read.
 ///
 /// # Errors

@@ -189,7 +189,7 @@ pub(super) fn remove_chunks(
 }
 
 #[cfg(all(test, debug_assertions))]
-#[allow(clippy::unwrap_used)]
+#[allow(clippy::unwrap_used, reason = "the helpers of tests stop at what must not happen")]
 mod tests {
     use super::*;
     use crate::engine::sqlite::maintain::sample_account::{GRACE, SampleAccount, at};
