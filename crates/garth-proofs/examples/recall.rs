@@ -1,8 +1,10 @@
 //! Share of the evidence in answers of recall, next to plain BM25 over the same texts:
 //!
 //! ```sh
-//! cargo run --profile prove -p garth-proofs --example recall [SET]... [STORE]...
+//! cargo run --profile prove -p garth-proofs --example recall [SET]... [STORE]... [losses]
 //! ```
+//!
+//! With `losses` it also lists the questions of which BM25 shows more of the evidence.
 #![allow(clippy::print_stdout, reason = "its purpose is to print figures")]
 
 #[path = "recall/baseline.rs"]
@@ -25,6 +27,8 @@ const FACTS: &str = include_str!("../../garth-testkit/data/recall/facts.jsonl");
 const UNKNOWN: &str = include_str!("../../garth-testkit/data/recall/unknown.jsonl");
 /// Budget whose difference to the baseline is tested.
 const TESTED: usize = 2_000;
+/// Word that asks for the questions of which BM25 shows more.
+const LOSSES: &str = "losses";
 /// Samples of the questions for the interval of the difference.
 const DRAWS: usize = 10_000;
 
@@ -47,10 +51,10 @@ fn main() -> Result<()> {
         words.iter().any(|word| word == name) || !words.iter().any(|word| all.contains(&&**word))
     };
     let (names, stores) = (sets.each_ref().map(|set| set.0), Store::ALL.map(Store::name));
-    if let Some(word) = words.iter().find(|word| !names.contains(&&***word) && !stores.contains(&&***word)) {
-        return Err(
-            format!("{word}: name sets ({}) and stores ({})", names.join(", "), stores.join(", ")).into()
-        );
+    let is_known = |word: &str| names.contains(&word) || stores.contains(&word) || word == LOSSES;
+    if let Some(word) = words.iter().find(|word| !is_known(word)) {
+        let (names, stores) = (names.join(", "), stores.join(", "));
+        return Err(format!("{word}: name sets ({names}), stores ({stores}) or {LOSSES}").into());
     }
     print!("{:<12} {:<10}", "set", "store");
     BUDGETS.iter().for_each(|budget| print!("{budget:>7}"));
@@ -64,6 +68,9 @@ fn main() -> Result<()> {
             let garth: Vec<Shares> = report.results.iter().map(Shares::from).collect();
             print_row(set, store.name(), &garth, Some(report.recall[report.recall.len() / 2]));
             print_difference(&garth, &base);
+            if words.iter().any(|word| word == LOSSES) {
+                print_losses(&conversations, &garth, &base);
+            }
         }
     }
     Ok(())
@@ -130,6 +137,21 @@ fn print_difference(garth: &[Shares], base: &[Shares]) {
         means[DRAWS / 40],
         means[DRAWS - 1 - DRAWS / 40],
     );
+}
+
+/// Prints the questions of which the baseline shows more of the evidence, with that evidence.
+fn print_losses(conversations: &[Conversation], garth: &[Shares], base: &[Shares]) {
+    let questions = conversations.iter().flat_map(|one| one.questions.iter().map(move |asked| (one, asked)));
+    for ((conversation, asked), (garth, base)) in questions.zip(garth.iter().zip(base)) {
+        if BUDGETS.iter().enumerate().all(|(at, _)| garth.shown[at] >= base.shown[at]) {
+            continue;
+        }
+        println!("{}: {}", asked.id, asked.question);
+        println!("    garth {:?}, bm25 {:?}", garth.shown, base.shown);
+        for text in asked.evidence.iter().filter_map(|id| conversation.evidence(asked, id)) {
+            println!("    evidence: {text}");
+        }
+    }
 }
 
 fn average(values: &[f64]) -> f64 {
