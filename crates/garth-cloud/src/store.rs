@@ -17,6 +17,7 @@
 
 mod account;
 mod calls;
+mod maintenance;
 mod open_file;
 mod reader;
 mod records;

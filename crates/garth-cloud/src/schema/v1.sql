@@ -177,6 +177,9 @@ CREATE TABLE garth.passage_lines (account bigint, ino bigint, block bigint, line
 -- does a file that cannot be read. `head.unindexed` is 1 if an account may have such files.
 CREATE TABLE garth.unindexed (account bigint, ino bigint, off bigint NOT NULL, until bigint NOT NULL DEFAULT 0, PRIMARY KEY (account, ino));
 CREATE INDEX unindexed_due ON garth.unindexed (account, until, ino);
+-- Run that collects, until its lease ends, and the time of the last search for old content.
+CREATE TABLE garth.collecting (account bigint PRIMARY KEY, holder bytea NOT NULL, until bigint NOT NULL,
+  searched bigint NOT NULL DEFAULT 0) WITH (fillfactor = 50);
 CREATE TABLE garth.retention (account bigint PRIMARY KEY, age bigint, commits bigint, stored bigint);
 CREATE TABLE garth.content_limit (account bigint, key bytea, class text NOT NULL, keep bigint NOT NULL, PRIMARY KEY (account, key));
 CREATE TABLE garth.content_age (account bigint, keep bigint, seq bigint NOT NULL, PRIMARY KEY (account, keep));
