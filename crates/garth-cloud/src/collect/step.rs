@@ -16,7 +16,7 @@ use tokio_postgres::types::Type;
 
 use crate::client::{Param, Pipe, PooledConnection, param};
 use crate::store::PgStore;
-use crate::values::columns::{column, head};
+use crate::values::columns::{column, head, int};
 
 /// Time until the lease of a run that has vanished ends: 30 s in nanoseconds.
 const LEASE: i64 = 30_000_000_000;
@@ -55,7 +55,7 @@ const KEEP_LEASE: &str = concat!(
     now!(),
     " + $3 WHERE account = $1 AND holder = $2 RETURNING until - $3"
 );
-const EPOCH: &str = "UPDATE garth.head SET epoch = epoch + 1 WHERE account = $1";
+const EPOCH: &str = "UPDATE garth.head SET epoch = epoch + 1, stored = greatest(stored - $2, 0) WHERE account = $1";
 
 /// A statement, whose first parameter is the account, with its other parameters.
 pub(crate) type Statement = (&'static str, Vec<Param>);
@@ -218,6 +218,7 @@ impl<'r> Run<'r> {
             begun,
             queued: Vec::new(),
             changes: false,
+            freed: 0,
         };
         Ok((step, places.map(|place| answers.get_mut(place).map(std::mem::take).unwrap_or_default())))
     }
@@ -229,7 +230,7 @@ impl<'r> Run<'r> {
     pub(crate) async fn commit(&mut self, mut step: Step) -> Result<()> {
         if step.changes {
             // Caches that are valid for a head compare the epoch as well.
-            step.queued.push((EPOCH, Vec::new()));
+            step.queued.push((EPOCH, vec![param(step.freed, Type::INT8)]));
         }
         let mut pipe = Pipe::new(&step.conn);
         for statement in step.queued {
@@ -258,6 +259,8 @@ pub(crate) struct Step {
     /// Statements to send with the next query, or with the commit.
     queued: Vec<Statement>,
     changes: bool,
+    /// Stored bytes that its changes have freed.
+    freed: i64,
 }
 
 impl Step {
@@ -265,6 +268,18 @@ impl Step {
     pub(crate) fn add(&mut self, sql: &'static str, params: Vec<Param>) {
         self.changes = true;
         self.queued.push((sql, params));
+    }
+
+    /// Counts stored bytes that the changes free, by the weights of [`crate::rows::weights`].
+    pub(crate) fn frees(&mut self, bytes: u64) {
+        self.changes |= bytes > 0;
+        self.freed = self.freed.saturating_add(int(bytes));
+    }
+
+    /// Counts stored bytes that the changes add.
+    pub(crate) fn adds(&mut self, bytes: u64) {
+        self.changes |= bytes > 0;
+        self.freed = self.freed.saturating_sub(int(bytes));
     }
 
     /// Runs statements behind those that were added, in one round trip. Returns the rows of each. A statement

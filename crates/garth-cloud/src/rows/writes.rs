@@ -15,6 +15,7 @@ use tokio_postgres::types::Type;
 use super::derived::DerivedWrites;
 use super::name_writes::NameWrites;
 use super::record_writes::RecordWrites;
+use super::references;
 use super::target::Target;
 use super::wanted::unsupported;
 use crate::client::{Param, Pipe, param};
@@ -58,15 +59,6 @@ const EXTENTS: &str = "INSERT INTO garth.extent (account, ino, off, len, since, 
         $8::bigint[])
     ON CONFLICT (account, ino, off) DO UPDATE SET len = excluded.len, since = excluded.since,
         chunk = excluded.chunk, skip = excluded.skip, older = excluded.older";
-// The planner tells by how much counts change, and reads none. A chunk without a row has one reference, so
-// that an append writes no row. Nobody else changes counts while the account is locked. The new count is in
-// the row that is proposed, because its condition, at least 0, is checked on that row, also if another one is
-// updated in its place.
-const REFS: &str = "INSERT INTO garth.chunk_refs (account, chunk, count)
-    SELECT $1, k.chunk, coalesce(r.count, 1) + k.change FROM unnest($2::bigint[], $3::bigint[]) k(chunk, change)
-    LEFT JOIN LATERAL (SELECT count FROM garth.chunk_refs WHERE account = $1 AND chunk = k.chunk OFFSET 0) r ON true
-    ON CONFLICT (account, chunk) DO UPDATE SET count = excluded.count";
-const SINGLE_REFS: &str = "DELETE FROM garth.chunk_refs WHERE account = $1 AND chunk = ANY($2) AND count = 1";
 const EXPIRY: &str = "INSERT INTO garth.expiry (account, ino, at)
     SELECT $1, * FROM unnest($2::bigint[], $3::bigint[])
     ON CONFLICT (account, ino) DO UPDATE SET at = excluded.at";
@@ -366,11 +358,9 @@ impl Writes {
             let [off, len, since, chunk, skip, older] = extents(live.values());
             vec![ints(live.keys().map(|(ino, _)| *ino)), off, len, since, chunk, skip, older]
         });
-        let refs: Vec<_> = self.refs.iter().filter(|(_, by)| **by != 0).collect();
-        to.put(REFS, refs.is_empty(), || {
-            vec![ints(refs.iter().map(|(chunk, _)| **chunk)), signed(refs.iter().map(|(_, by)| **by))]
-        });
-        to.put(SINGLE_REFS, refs.is_empty(), || vec![ints(refs.iter().map(|(chunk, _)| **chunk))]);
+        for (sql, params) in references::change(&self.refs) {
+            to.put(sql, false, || params);
+        }
     }
 
     fn send_log(&self, to: &mut Target<'_, '_>, writer: &Writer<'_>) {

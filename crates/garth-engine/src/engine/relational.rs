@@ -14,6 +14,7 @@
 //! - `upload_counts`: uploads in progress of each owner;
 //! - `answer_column`, `changes_column`: outcomes and changes of a commit as JSON, for its row in the log;
 //! - `control_rows`: the rules in force, from their rows;
+//! - `retention`: how a retention is changed, and how far it ends the past;
 //! - `room`: batches that an account without room refuses;
 //! - `interval`: where a span of commits is stored, so that a state of the past finds its rows.
 //!
@@ -31,5 +32,6 @@ pub mod narrow;
 pub mod open_nodes;
 pub mod open_pasts;
 pub mod reads;
+pub mod retention;
 pub mod room;
 pub mod upload_counts;
