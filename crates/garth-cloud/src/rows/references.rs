@@ -15,7 +15,8 @@ const CHANGE: &str = "INSERT INTO garth.chunk_refs (account, chunk, count)
     SELECT $1, k.chunk, coalesce(r.count, 1) + k.change FROM unnest($2::bigint[], $3::bigint[]) k(chunk, change)
     LEFT JOIN LATERAL (SELECT count FROM garth.chunk_refs WHERE account = $1 AND chunk = k.chunk OFFSET 0) r ON true
     ON CONFLICT (account, chunk) DO UPDATE SET count = excluded.count, marked = NULL";
-const FORGET_SINGLE: &str = "DELETE FROM garth.chunk_refs WHERE account = $1 AND chunk = ANY($2) AND count = 1";
+const FORGET_SINGLE: &str =
+    "DELETE FROM garth.chunk_refs WHERE account = $1 AND chunk = ANY($2) AND count = 1";
 
 /// Returns the statements that add differences to the counts of chunks, each without its first parameter, the
 /// account. No statement is needed for differences of 0.

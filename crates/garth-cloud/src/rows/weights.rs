@@ -1,9 +1,10 @@
 //! Bytes that rows count for in `head.stored`, which a limit on the stored bytes compares. They are estimates
 //! that depend on a row alone, so that whoever removes it subtracts what its commit has added.
 //!
+//! `head.stored` has them apart from those of passages of the search index, which `head.passages` counts.
+//!
 //! A chunk counts with its length. Versions of nodes, attributes, names and extents, now and in the past,
-//! commits, idempotency keys, and passages of the search index count with a constant and their texts. Other
-//! rows are as many as some of these at most, and count as none.
+//! commits and idempotency keys count with a constant and their texts. Other rows are as many as some of these at most, and count as none.
 
 /// Bytes of a row besides its texts: its header, numbers, and its share of the indexes.
 pub(crate) const ROW: u64 = 160;
@@ -58,8 +59,14 @@ macro_rules! idempotency_weight {
         concat!("(160 + octet_length(", $t, ".note))")
     };
 }
+/// Stored bytes of an account, from its head row, which counts passages.
+macro_rules! stored_bytes {
+    () => {
+        "(stored + passages * 512)"
+    };
+}
 pub(crate) use {
-    attribute_weight, idempotency_weight, log_more_weight, log_weight, name_weight, node_weight,
+    attribute_weight, idempotency_weight, log_more_weight, log_weight, name_weight, node_weight, stored_bytes,
 };
 
 /// Returns the weight of a row with texts of these lengths.
@@ -82,6 +89,7 @@ mod tests {
         for sql in [name_weight!("t"), node_weight!("t"), attribute_weight!("t"), log_weight!("t")] {
             assert!(sql.starts_with(&format!("({ROW} + ")), "{sql}");
         }
+        assert_eq!(stored_bytes!(), format!("(stored + passages * {PASSAGE})"));
         assert!(name_weight!("t").contains(&format!("{PATHS} * (octet_length(t.dir)")));
         assert_eq!((row([3, 4]), name("/a", "b")), (ROW + 7, ROW + 3 * PATHS));
     }

@@ -18,6 +18,7 @@ use super::record_writes::RecordWrites;
 use super::references;
 use super::target::Target;
 use super::wanted::unsupported;
+use super::weights::{self, PASSAGE, ROW};
 use crate::client::{Param, Pipe, param};
 use crate::values::columns::{int, kind_number, older};
 use crate::values::labels;
@@ -165,8 +166,10 @@ pub struct Writes {
     log: Vec<LogRow>,
     log_more: Vec<(u64, u64, String)>,
     derived: DerivedWrites,
-    /// Bytes of the new chunks.
-    stored: u64,
+    /// Bytes that the new rows count for, apart from those of the search index.
+    stored: i64,
+    /// Bytes that the search index is expected to add.
+    index: u64,
 }
 
 impl Writes {
@@ -183,6 +186,7 @@ impl Writes {
     /// Adds the rows of a batch, which was planned after those that were added before. `seq` is its commit.
     pub fn add(&mut self, delta: &Delta, seq: u64, batch: &Batch, texts: BatchTexts) {
         let BatchTexts { log, more, attributes } = texts;
+        self.count_texts(delta, (&log, &more, &attributes));
         self.attributes.extend(attributes.into_iter().map(|(ino, json)| (ino, seq, json)));
         self.log.push(log);
         self.log_more.extend(more.into_iter().map(|(first, json)| (seq, first as u64, json)));
@@ -192,7 +196,7 @@ impl Writes {
             self.node(node, *write);
         }
         for chunk in delta.chunks.values() {
-            self.stored += chunk.data.len() as u64;
+            self.count(chunk.data.len() as u64);
             self.chunks.push((chunk.id, chunk.sum.clone(), chunk.data.clone()));
         }
         for (ino, change) in &delta.extents {
@@ -203,6 +207,8 @@ impl Writes {
                 }
                 self.ended.push((*ino, seq, *row));
             }
+            // Those that ended go on in the past.
+            self.count(ROW.saturating_mul(change.added.len() as u64));
             self.live.extend(change.added.values().map(|row| ((*ino, row.off), *row)));
         }
         for (chunk, by) in delta.references() {
@@ -211,9 +217,41 @@ impl Writes {
         self.expiry.extend(delta.expiry.iter().map(|(ino, at)| (*ino, *at)));
     }
 
-    /// Returns the bytes of the new chunks.
-    pub(super) fn stored(&self) -> u64 {
-        self.stored
+    /// Returns the bytes that the rows of the group count for, those of its search index only once this is
+    /// derived.
+    pub(super) fn stored(&self) -> i64 {
+        self.stored.saturating_add(self.derived.passages_change().saturating_mul(int(PASSAGE)))
+    }
+
+    /// Returns the bytes that the search index of the group is expected to add.
+    pub(super) fn expected_index(&self) -> u64 {
+        self.index
+    }
+
+    /// Adds to the bytes that the search index of the group is expected to add.
+    pub(super) fn expect_index(&mut self, bytes: u64) {
+        self.index = self.index.saturating_add(bytes);
+    }
+
+    fn count(&mut self, bytes: u64) {
+        self.stored = self.stored.saturating_add(int(bytes));
+    }
+
+    /// Counts the names, attributes and commit of a batch.
+    fn count_texts(
+        &mut self,
+        delta: &Delta,
+        (log, more, attributes): (&LogRow, &[(usize, String)], &[(u64, String)]),
+    ) {
+        // Those that ended go on in the past.
+        for (dir, name) in delta.names.iter().filter(|(_, it)| it.after.is_some()).map(|(key, _)| key) {
+            self.count(weights::name(dir, name));
+        }
+        let text = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+        let message = log.message.as_ref().map_or(0, Vec::len);
+        self.count(weights::row([log.changes.len(), text(&log.author), message, text(&log.answer)]));
+        more.iter().for_each(|(_, json)| self.count(weights::row([json.len()])));
+        attributes.iter().for_each(|(_, json)| self.count(weights::row([json.len()])));
     }
 
     fn node(&mut self, node: &NodeRow, write: NodeWrite) {
@@ -230,6 +268,7 @@ impl Writes {
                 if replaced {
                     self.replaced.insert((node.seq, node.ino));
                 }
+                self.count(weights::row([node.target.as_ref().map_or(0, String::len)]));
                 self.nodes.push(node.clone());
             }
         }
@@ -250,7 +289,7 @@ impl Writes {
                 param(int(head.next_chunk), Type::INT8),
                 param(int(next_passage + passages), Type::INT8),
                 param(self.derived.passages_change(), Type::INT8),
-                param(int(stored), Type::INT8),
+                param(stored, Type::INT8),
                 param(i64::from(self.derived.leaves_text()), Type::INT8),
             ],
         );
