@@ -2,16 +2,13 @@
 
 use garth_engine::Result;
 
-use super::step::{Progress, Run};
+use super::step::Run;
 
-/// Place in a search for old content.
-#[derive(Debug, Default)]
-pub(crate) struct Place {}
-
-/// Does a step of the search for old content, and of its removal. Counts what it removed in `run.collected`.
+/// Marks old content that its path class no longer keeps, and removes what was marked before the grace period.
+/// Counts what it removed in `run.collected`.
 ///
 /// # Errors
-/// As [`Run::step`].
-pub(crate) async fn step(_run: &mut Run<'_>, _place: &mut Place) -> Result<Progress> {
-    Ok(Progress::Done)
+/// As [`Run::step`]. The next run goes on.
+pub(crate) async fn age_content(_run: &mut Run<'_>) -> Result<()> {
+    Ok(())
 }

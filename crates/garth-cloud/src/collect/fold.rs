@@ -2,14 +2,13 @@
 
 use garth_engine::Result;
 
-use super::step::{Progress, Run};
+use super::step::Run;
 
-/// Does a step of removing the past before the first readable commit. Its place is in the tables `fold` and
-/// `fold_node`, so an interrupted removal goes on with the next collection. Counts what it removed in
-/// `run.collected`.
+/// Removes the past before the oldest readable commit, once readers that may be left have had their grace
+/// period. Counts what it removed in `run.collected`.
 ///
 /// # Errors
-/// As [`Run::step`].
-pub(crate) async fn step(_run: &mut Run<'_>) -> Result<Progress> {
-    Ok(Progress::Done)
+/// As [`Run::step`]. The next run goes on.
+pub(crate) async fn fold(_run: &mut Run<'_>) -> Result<()> {
+    Ok(())
 }

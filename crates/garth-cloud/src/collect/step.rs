@@ -20,6 +20,8 @@ use crate::values::columns::{column, head, int};
 
 /// Time until the lease of a run that has vanished ends: 30 s in nanoseconds.
 const LEASE: i64 = 30_000_000_000;
+/// Time after which a run without steps renews its lease.
+const RENEWAL: Duration = Duration::from_secs(5);
 /// Time that a step may take. Shorter ones let the next steps do more, longer ones less.
 const WORK: Duration = Duration::from_millis(50);
 /// Fewest and most rows of a step.
@@ -55,7 +57,9 @@ const KEEP_LEASE: &str = concat!(
     now!(),
     " + $3 WHERE account = $1 AND holder = $2 RETURNING until - $3"
 );
-const EPOCH: &str = "UPDATE garth.head SET epoch = epoch + 1, stored = greatest(stored - $2, 0) WHERE account = $1";
+const CLOCK: &str = "SELECT garth.now() FROM garth.head WHERE account = $1";
+const EPOCH: &str =
+    "UPDATE garth.head SET epoch = epoch + 1, stored = greatest(stored - $2, 0) WHERE account = $1";
 
 /// A statement, whose first parameter is the account, with its other parameters.
 pub(crate) type Statement = (&'static str, Vec<Param>);
@@ -82,6 +86,13 @@ pub(crate) enum Progress {
     More,
     /// Nothing is left.
     Done,
+}
+
+impl Progress {
+    /// Returns the progress of a phase that may have more to do.
+    pub(crate) fn more_if(is_left: bool) -> Self {
+        if is_left { Self::More } else { Self::Done }
+    }
 }
 
 /// Rows of a step, by the time that the steps before it took.
@@ -116,6 +127,8 @@ pub(crate) struct Run<'r> {
     /// True in the background, with pauses between the steps.
     is_slow: bool,
     budget: Budget,
+    /// Last step, which has renewed the lease.
+    renewed: Instant,
 }
 
 impl<'r> Run<'r> {
@@ -132,6 +145,7 @@ impl<'r> Run<'r> {
             grace: i64::try_from(grace.as_nanos()).unwrap_or(i64::MAX),
             is_slow: !exact,
             budget: Budget(FIRST_ROWS),
+            renewed: store.env().instant(),
         };
         let conn = store.pool().connection().await?;
         let mut pipe = Pipe::new(&conn);
@@ -170,9 +184,9 @@ impl<'r> Run<'r> {
         own.into_iter().chain(more).collect()
     }
 
-    /// Returns the grace period in nanoseconds.
-    pub(crate) fn grace(&self) -> i64 {
-        self.grace
+    /// Returns the random id of the run.
+    pub(crate) fn holder(&self) -> &[u8] {
+        &self.holder
     }
 
     /// Returns the most rows that the next step reads and writes.
@@ -194,52 +208,34 @@ impl<'r> Run<'r> {
     /// `NotFound` if the account was deleted; `WouldBlock` if another run has the lease; `Format` if a newer
     /// garth writes to the account; errors of the database.
     pub(crate) async fn step<const N: usize>(
-        &self,
+        &mut self,
         statements: [Statement; N],
     ) -> Result<(Step, [Vec<Row>; N])> {
-        let account = self.store.account();
-        let conn = self.store.pool().connection().await?;
-        let mut pipe = Pipe::new(&conn);
-        pipe.simple(begin_write(account));
-        let lock = pipe.query(LOCK, vec![param(account, Type::INT8)]);
-        let lease = pipe.query(KEEP_LEASE, self.lease(&[LEASE]));
-        let places = statements.map(|statement| add(&mut pipe, account, statement));
-        let begun = self.store.env().instant();
-        let mut answers = pipe.run().await?;
-        let first = |place: usize| answers.get(place).and_then(|rows| rows.first());
-        let head = head(first(lock).ok_or_else(deleted)?)?;
-        check_version(head.projections, self.store.registry())?;
-        let now = Timestamp(column(first(lease).ok_or_else(held)?, 0)?);
-        let step = Step {
-            conn,
-            account,
-            head,
-            times: Times::new(now, self.grace),
-            begun,
-            queued: Vec::new(),
-            changes: false,
-            freed: 0,
-        };
-        Ok((step, places.map(|place| answers.get_mut(place).map(std::mem::take).unwrap_or_default())))
+        let lease = (KEEP_LEASE, self.lease(&[LEASE]));
+        self.renewed = self.store.env().instant();
+        begin_with(self.store, lease, self.grace, statements).await
+    }
+
+    /// Renews the lease if no step has done so for some time, during work that takes no steps.
+    ///
+    /// # Errors
+    /// As [`Run::step`].
+    pub(crate) async fn keep_lease(&mut self) -> Result<()> {
+        if self.store.env().instant().duration_since(self.renewed) < RENEWAL {
+            return Ok(());
+        }
+        let (step, []) = self.step([]).await?;
+        self.commit(step).await
     }
 
     /// Commits a step, with the statements that were added. In the background, pauses after it.
     ///
     /// # Errors
     /// Errors of the database: then the step has changed nothing, unless the connection was lost.
-    pub(crate) async fn commit(&mut self, mut step: Step) -> Result<()> {
-        if step.changes {
-            // Caches that are valid for a head compare the epoch as well.
-            step.queued.push((EPOCH, vec![param(step.freed, Type::INT8)]));
-        }
-        let mut pipe = Pipe::new(&step.conn);
-        for statement in step.queued {
-            add(&mut pipe, step.account, statement);
-        }
-        pipe.simple("COMMIT");
-        let answers = pipe.run().await;
-        step.conn.settle(answers).await?;
-        let took = self.store.env().instant().duration_since(step.begun);
+    pub(crate) async fn commit(&mut self, step: Step) -> Result<()> {
+        let begun = step.begun;
+        step.commit().await?;
+        let took = self.store.env().instant().duration_since(begun);
         self.budget = self.budget.after(took);
         if self.is_slow {
             tokio::time::sleep((took * 3).min(PAUSE)).await;
@@ -300,10 +296,66 @@ impl Step {
         Ok(places.map(|place| answers.get_mut(place).map(std::mem::take).unwrap_or_default()))
     }
 
+    /// Commits the transaction with the statements that were added.
+    ///
+    /// # Errors
+    /// Errors of the database: then the step has changed nothing, unless the connection was lost.
+    pub(crate) async fn commit(mut self) -> Result<()> {
+        if self.changes {
+            // Caches that are valid for a head compare the epoch as well.
+            self.queued.push((EPOCH, vec![param(self.freed, Type::INT8)]));
+        }
+        let mut pipe = Pipe::new(&self.conn);
+        for statement in self.queued {
+            add(&mut pipe, self.account, statement);
+        }
+        pipe.simple("COMMIT");
+        let answers = pipe.run().await;
+        self.conn.settle(answers).await.map(drop)
+    }
+
     /// Notes that a statement of [`query`](Self::query) or of the beginning has changed rows.
     pub(crate) fn has_changed(&mut self) {
         self.changes = true;
     }
+}
+
+/// Begins a transaction that locks the account without a lease of a run, as for a change by an operator. Runs
+/// statements behind the lock, and returns the rows of each.
+///
+/// # Errors
+/// `NotFound` if the account was deleted; errors of the database.
+pub(crate) async fn begin<const N: usize>(
+    store: &PgStore,
+    statements: [Statement; N],
+) -> Result<(Step, [Vec<Row>; N])> {
+    begin_with(store, (CLOCK, vec![param(store.account(), Type::INT8)]), 0, statements).await
+}
+
+/// Begins a step. `clock` returns the time of the database, or no row if the run has lost its lease.
+async fn begin_with<const N: usize>(
+    store: &PgStore,
+    clock: Statement,
+    grace: i64,
+    statements: [Statement; N],
+) -> Result<(Step, [Vec<Row>; N])> {
+    let account = store.account();
+    let conn = store.pool().connection().await?;
+    let mut pipe = Pipe::new(&conn);
+    pipe.simple(begin_write(account));
+    let lock = pipe.query(LOCK, vec![param(account, Type::INT8)]);
+    let clock = pipe.query(clock.0, clock.1);
+    let places = statements.map(|statement| add(&mut pipe, account, statement));
+    let mut answers = pipe.run().await?;
+    // Only now: the account may have been locked by a commit.
+    let begun = store.env().instant();
+    let first = |place: usize| answers.get(place).and_then(|rows| rows.first());
+    let head = head(first(lock).ok_or_else(deleted)?)?;
+    check_version(head.projections, store.registry())?;
+    let now = Timestamp(column(first(clock).ok_or_else(held)?, 0)?);
+    let times = Times::new(now, grace);
+    let step = Step { conn, account, head, times, begun, queued: Vec::new(), changes: false, freed: 0 };
+    Ok((step, places.map(|place| answers.get_mut(place).map(std::mem::take).unwrap_or_default())))
 }
 
 /// Reads rows of one state of an account: the rows of each statement.
@@ -317,7 +369,7 @@ pub(crate) async fn read<const N: usize>(
     let account = store.account();
     let conn = store.pool().connection().await?;
     let mut pipe = Pipe::new(&conn);
-    pipe.simple(begin(account, " ISOLATION LEVEL REPEATABLE READ READ ONLY"));
+    pipe.simple(begin_read(account));
     let places = statements.map(|statement| add(&mut pipe, account, statement));
     pipe.simple("COMMIT");
     let answers = pipe.run().await;
@@ -329,13 +381,18 @@ fn add(pipe: &mut Pipe<'_>, account: i64, (sql, params): Statement) -> usize {
     pipe.query(sql, [param(account, Type::INT8)].into_iter().chain(params).collect())
 }
 
+/// Returns the statements that begin a transaction whose statements read one state.
+pub(crate) fn begin_read(account: i64) -> String {
+    begin_sql(account, " ISOLATION LEVEL REPEATABLE READ READ ONLY")
+}
+
 fn begin_write(account: i64) -> String {
-    begin(account, "")
+    begin_sql(account, "")
 }
 
 /// Returns the statements that begin a transaction. Every statement reads ranges of indexes in their order: as
 /// long as a table has no statistics, the database would rather read all of a range than stop at the limit.
-fn begin(account: i64, mode: &str) -> String {
+fn begin_sql(account: i64, mode: &str) -> String {
     format!(
         "BEGIN{mode}; SELECT set_config('garth.account', '{account}', true), \
          set_config('statement_timeout', '30000', true), set_config('lock_timeout', '10000', true), \
