@@ -13,7 +13,8 @@
 //!   reference;
 //! - `fold`: removes the past before the first readable commit; `content_age`: old content of path classes;
 //! - `due`: the time from which a collection is due, and collections without an operator;
-//! - `dry_run`, `collectable_past`: report of what a collection would remove; `usage`: what takes the space of an account;
+//! - `dry_run`, `collectable_past`: report of what a collection would remove; `usage`: what takes the space
+//!   of an account;
 //! - `recount`: stored bytes that are counted again, with all derived rows.
 
 pub(crate) mod announce;
@@ -27,7 +28,7 @@ mod fold;
 pub(crate) mod kept;
 pub(crate) mod limits;
 mod merge;
-mod recount;
+pub(crate) mod recount;
 pub(crate) mod step;
 mod times;
 mod unnamed;
@@ -126,8 +127,8 @@ async fn note_search(run: &mut Run<'_>) -> Result<()> {
     run.commit(step).await
 }
 
-/// Indexes text that commits have left, and merges the passages of the index, during a run or without one. A server that is doing so
-/// already goes on alone.
+/// Indexes text that commits have left, and merges the passages of the index, during a run or without one. A
+/// server that is doing so already goes on alone.
 async fn index(store: &PgStore, holder: &[u8], mut run: Option<&mut Run<'_>>) -> Result<()> {
     loop {
         if let Some(run) = &mut run {

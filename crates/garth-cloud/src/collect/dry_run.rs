@@ -23,8 +23,8 @@ use crate::values::parameters::ints;
 /// Uploads that are read at a time.
 const UPLOADS: i64 = 64;
 
-/// Expired nodes, unnamed nodes without a lease that are due, and chunks without a reference that are due. With
-/// a grace period of 0, what is marked at once is due as well.
+/// Expired nodes, unnamed nodes without a lease that are due, and chunks without a reference that are due.
+/// With a grace period of 0, what is marked at once is due as well.
 const COUNTS: &str = "SELECT
     (SELECT count(*) FROM garth.expiry WHERE account = $1 AND at <= $2),
     (SELECT count(*) FROM garth.unnamed u WHERE u.account = $1 AND coalesce(u.doomed_at, $2) <= $3

@@ -55,8 +55,8 @@ const RECORDS: &str = concat!(
     idempotency_weight!("t"),
     "::bigint"
 );
-/// Commits that were in the log only for records which are gone: those before the first one that is in the log
-/// for its own sake. The removal of the past that is in phase 5 has removed commits up to its place.
+/// Commits that were in the log only for records which are gone: those before the first one that is in the
+/// log for its own sake. The removal of the past that is in phase 5 has removed commits up to its place.
 const COMMITS: &str = concat!(
     "WITH gone AS (DELETE FROM garth.log AS t WHERE account = $1 AND seq = ANY($2)
             AND seq < coalesce((SELECT at + 1 FROM garth.fold WHERE account = $1 AND phase = 5),

@@ -36,7 +36,8 @@ pub(crate) async fn first_kept(store: &PgStore) -> Result<Option<(u64, Hold)>> {
     Ok([snapshot, fork].into_iter().flatten().min_by_key(|(seq, _)| *seq))
 }
 
-/// Returns the first state that an open view of the past shows, of this server or, by their leases, of others.
+/// Returns the first state that an open view of the past shows, of this server or, by their leases, of
+/// others.
 ///
 /// # Errors
 /// Errors of the database.

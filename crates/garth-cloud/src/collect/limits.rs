@@ -38,8 +38,8 @@ impl Limits {
     /// Reads the rows of one state.
     ///
     /// # Errors
-    /// `NotFound` if the account was deleted; `Corrupt` for a content limit that cannot be read; errors of the
-    /// database.
+    /// `NotFound` if the account was deleted; `Corrupt` for a content limit that cannot be read; errors of
+    /// the database.
     pub(crate) async fn read(store: &PgStore) -> Result<Self> {
         let [limits, content] = statements();
         let [account, limits, content] = read(store, [(HEAD, Vec::new()), limits, content]).await?;

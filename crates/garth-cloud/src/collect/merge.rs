@@ -1,10 +1,10 @@
 //! Merges adjacent small extents, so that a file of ten thousand appends is read in a few steps. The content
 //! of every version stays the same.
 //!
-//! A version shows the extents with `since` at or before it that end after it, cut at its size. The members of
-//! a run end with the same commit, and the merged extent takes the `since` of the first, which is the smallest.
-//! Only versions between the first and the last commit of the run could see extra bytes. A run is merged only
-//! where the size of those versions hides them ([`Runs::follows`]).
+//! A version shows the extents with `since` at or before it that end after it, cut at its size. The members
+//! of a run end with the same commit, and the merged extent takes the `since` of the first, which is the
+//! smallest. Only versions between the first and the last commit of the run could see extra bytes. A run is
+//! merged only where the size of those versions hides them ([`Runs::follows`]).
 //!
 //! Files are examined once after each time they were written: the log names them. Runs are found on a
 //! snapshot, and merged in steps that compare them with the rows again.
@@ -34,6 +34,8 @@ const READ: i64 = 2048;
 const COMMITS: i64 = 256;
 /// Files with small extents held in memory at a time.
 const FILES: usize = 4096;
+/// Files that one statement looks at.
+const CHECKED: usize = 512;
 
 const MERGED: &str = "SELECT merged FROM garth.head WHERE account = $1";
 const SET_MERGED: &str = "UPDATE garth.head SET merged = $2 WHERE account = $1 AND merged < $2";
@@ -42,6 +44,15 @@ const LOG_MORE: &str = "SELECT seq, first, changes FROM garth.log_more
     WHERE account = $1 AND (seq, first) > ($2, $3) AND seq <= $4 ORDER BY seq, first LIMIT $5";
 /// Link counts of the last two versions of a node.
 const LINKS: &str = "SELECT nlink FROM garth.node WHERE account = $1 AND ino = $2 ORDER BY seq DESC LIMIT 2";
+
+/// Files that may have a run: those with two extents that are live or ended after a commit. Most files that
+/// were written have one.
+const CANDIDATES: &str = "SELECT k.ino FROM unnest($2::bigint[]) k(ino)
+    WHERE (SELECT count(*) FROM (SELECT FROM garth.extent
+            WHERE account = $1 AND ino = k.ino ORDER BY off LIMIT 2) x) > 1
+        OR (SELECT count(*) FROM (SELECT FROM garth.extent_past
+            WHERE account = $1 AND ino = k.ino AND till > $3 ORDER BY till, off LIMIT 2) x) > 1
+    ORDER BY k.ino";
 
 /// Extents of a page, with true for those whose chunk has one reference, with the length of the chunk, the
 /// length of its sum, and the largest size of the file between the commit of the extent before and its own.
@@ -133,9 +144,7 @@ struct Runs {
 /// # Errors
 /// As [`Run::step`].
 pub(super) async fn merge(run: &mut Run<'_>, files: Vec<u64>) -> Result<()> {
-    for ino in files {
-        merge_file(run, ino, 0).await?;
-    }
+    merge_files(run, files, 0).await?;
     let [rows] = run.read([(MERGED, Vec::new())]).await?;
     let mut from = rows.first().map_or(Ok(0), |row| number(row, 0))?;
     loop {
@@ -148,9 +157,7 @@ pub(super) async fn merge(run: &mut Run<'_>, files: Vec<u64>) -> Result<()> {
         if last == from {
             return Ok(());
         }
-        for ino in written {
-            merge_file(run, ino, from).await?;
-        }
+        merge_files(run, written.into_iter().collect(), from).await?;
         // Only now: a run that is interrupted starts with the same commits again.
         let (mut step, []) = run.step([]).await?;
         step.add(SET_MERGED, vec![param(int(last), Type::INT8)]);
@@ -188,6 +195,19 @@ fn add_written(json: &str, files: &mut BTreeSet<u64>) {
     // `fsck` reports rows that cannot be parsed.
     let (changes, _) = changes_column::from_json(json).unwrap_or_default();
     files.extend(changes.iter().filter(|it| matches!(it.kind, ChangeKind::Modified)).map(|it| it.ino));
+}
+
+/// Merges the runs of files, among the extents that are live or ended after commit `since`.
+async fn merge_files(run: &mut Run<'_>, files: Vec<u64>, since: u64) -> Result<()> {
+    for files in files.chunks(CHECKED) {
+        run.keep_lease().await?;
+        let params = vec![ints(files.iter().copied()), param(int(since), Type::INT8)];
+        let [rows] = run.read([(CANDIDATES, params)]).await?;
+        for row in &rows {
+            merge_file(run, number(row, 0)?, since).await?;
+        }
+    }
+    Ok(())
 }
 
 /// Merges the runs of a file, among the extents that are live or ended after commit `since`.
@@ -262,8 +282,8 @@ impl Runs {
         false
     }
 
-    /// Returns true if an extent may join the run before it: it is adjacent, ends with the same commit, is not
-    /// older than the last member, and begins where every version in between has ended.
+    /// Returns true if an extent may join the run before it: it is adjacent, ends with the same commit, is
+    /// not older than the last member, and begins where every version in between has ended.
     fn follows(run: &[Small], small: &Small) -> bool {
         let (Some(first), Some(last)) = (run.first(), run.last()) else { return false };
         let end = last.row.off + last.row.len;

@@ -61,8 +61,8 @@ const OF_COMMITS: &str = concat!(
     sum!("idempotency", "seq", idempotency_weight!("t")),
     ")::bigint"
 );
-/// The next removal of the past looks at all nodes: it does not rely on table `replaced`. If small extents were
-/// searched beyond the head, they are searched again from the beginning.
+/// The next removal of the past looks at all nodes: it does not rely on table `replaced`. If small extents
+/// were searched beyond the head, they are searched again from the beginning.
 const SEARCH_ALL: &str =
     "UPDATE garth.head SET queued = seq, merged = CASE WHEN merged > seq THEN 0 ELSE merged END
     WHERE account = $1";
@@ -121,7 +121,10 @@ async fn recount(store: &PgStore) -> Result<()> {
 }
 
 /// Returns by how much the stored bytes of one state differ from those that its head row has.
-async fn difference(conn: &Connection, account: i64) -> Result<i64> {
+///
+/// # Errors
+/// Errors of the database: then the connection has an open transaction.
+pub(crate) async fn difference(conn: &Connection, account: i64) -> Result<i64> {
     let mut pipe = Pipe::new(conn);
     pipe.simple(step::begin_read(account));
     let found = pipe.query(HEAD, vec![param(account, Type::INT8)]);
@@ -150,8 +153,8 @@ async fn difference(conn: &Connection, account: i64) -> Result<i64> {
     Ok(int(sum).saturating_sub(stored))
 }
 
-/// Forgets how far files satisfy rules, where that cannot be: the next write to such a file is judged from its
-/// start.
+/// Forgets how far files satisfy rules, where that cannot be: the next write to such a file is judged from
+/// its start.
 async fn forget_prefixes(store: &PgStore) -> Result<()> {
     let mut after = (Vec::<u8>::new(), 0_i64);
     loop {

@@ -1,8 +1,8 @@
 //! Runs of a collection, and their steps: each a short transaction that locks the account, so that commits
 //! hardly wait for it. Between two steps, commits go on.
 //!
-//! A run has a lease, so that only one run collects an account at a time. Each step renews the lease, or fails
-//! if another run has it. A step takes a connection of the pool and gives it back.
+//! A run has a lease, so that only one run collects an account at a time. Each step renews the lease, or
+//! fails if another run has it. A step takes a connection of the pool and gives it back.
 
 use std::time::{Duration, Instant};
 
@@ -390,8 +390,9 @@ fn begin_write(account: i64) -> String {
     begin_sql(account, "")
 }
 
-/// Returns the statements that begin a transaction. Every statement reads ranges of indexes in their order: as
-/// long as a table has no statistics, the database would rather read all of a range than stop at the limit.
+/// Returns the statements that begin a transaction. Every statement reads ranges of indexes in their order:
+/// as long as a table has no statistics, the database would rather read all of a range than stop at the
+/// limit.
 fn begin_sql(account: i64, mode: &str) -> String {
     format!(
         "BEGIN{mode}; SELECT set_config('garth.account', '{account}', true), \

@@ -2,9 +2,9 @@
 //! no version of the tree does. The version that lost the name stays while a readable state of the past shows
 //! the node; then the node is removed.
 //!
-//! A node is taken back part by part, each part in pieces: first the extents that were added, then the versions
-//! and their attributes, then the extents that ended meanwhile become live again. The past shows the same at
-//! any point between.
+//! A node is taken back part by part, each part in pieces: first the extents that were added, then the
+//! versions and their attributes, then the extents that ended meanwhile become live again. The past shows the
+//! same at any point between.
 
 use std::collections::BTreeMap;
 

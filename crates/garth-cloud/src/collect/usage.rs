@@ -80,7 +80,8 @@ struct Node {
     counted: NodeBytes,
 }
 
-/// Returns what takes the space of an account, with the children of a directory as far as they are in `within`.
+/// Returns what takes the space of an account, with the children of a directory as far as they are in
+/// `within`.
 ///
 /// # Errors
 /// Errors of the database.

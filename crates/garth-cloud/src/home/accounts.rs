@@ -139,8 +139,8 @@ pub(super) fn insert(pipe: &mut Pipe<'_>, id: &str, folder: &str) -> usize {
     pipe.query(FIND, vec![text(id)])
 }
 
-/// Adds the statements that write the empty tree of an account, if it was created, with the content limits that
-/// a new tree begins with, and commit.
+/// Adds the statements that write the empty tree of an account, if it was created, with the content limits
+/// that a new tree begins with, and commit.
 pub(super) fn fill(pipe: &mut Pipe<'_>, folder: &str, registry: &Registry) {
     pipe.query(ENTER, vec![text(folder)]);
     pipe.simple(FIRST_ROWS);

@@ -4,7 +4,8 @@
 //! `head.stored` has them apart from those of passages of the search index, which `head.passages` counts.
 //!
 //! A chunk counts with its length. Versions of nodes, attributes, names and extents, now and in the past,
-//! commits and idempotency keys count with a constant and their texts. Other rows are as many as some of these at most, and count as none.
+//! commits and idempotency keys count with a constant and their texts. Other rows are as many as some of
+//! these at most, and count as none.
 
 /// Bytes of a row besides its texts: its header, numbers, and its share of the indexes.
 pub(crate) const ROW: u64 = 160;

@@ -57,7 +57,8 @@ impl PgRows<'_> {
             if delta.staged.is_empty() {
                 return Ok(Err(full_for(batch)));
             }
-            // Uploads that wait for their commits must not refuse each other: the first commit takes the room.
+            // Uploads that wait for their commits must not refuse each other: the first commit takes the
+            // room.
             let own = texts(delta.staged.iter().map(|(id, _)| labels::uuid(*id)));
             let rows = self.query(WAITING, vec![own, param(COUNTED, Type::INT8)]).await?;
             let waiting = rows.first().map_or(Ok(0), |row| number(row, 0))?;

@@ -1,5 +1,5 @@
-//! Sums of what takes the space of an account: its nodes, by the children of a directory. Memory does not grow
-//! with the account.
+//! Sums of what takes the space of an account: its nodes, by the children of a directory. Memory does not
+//! grow with the account.
 
 use std::collections::BTreeMap;
 
@@ -19,8 +19,8 @@ pub struct NodeBytes {
 }
 
 impl NodeBytes {
-    /// Returns the bytes of a node from those of its rows, of which `history` has all versions. A version takes
-    /// `row` bytes.
+    /// Returns the bytes of a node from those of its rows, of which `history` has all versions. A version
+    /// takes `row` bytes.
     #[must_use]
     pub fn of_rows(self, row: u64, is_named: bool) -> Self {
         let Self { live, history, held } = self;
