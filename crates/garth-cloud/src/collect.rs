@@ -13,8 +13,7 @@
 //!   reference;
 //! - `fold`: removes the past before the first readable commit; `content_age`: old content of path classes;
 //! - `due`: the time from which a collection is due, and collections without an operator;
-//! - `dry_run`, `collectable_past`: report of what a collection would remove; `usage`: what takes the space
-//!   of an account;
+//! - `dry_run`, `collectable_past`: report of what a collection would remove; `usage`: what takes the space of an account;
 //! - `recount`: stored bytes that are counted again, with all derived rows.
 
 pub(crate) mod announce;
@@ -28,7 +27,7 @@ mod fold;
 pub(crate) mod kept;
 pub(crate) mod limits;
 mod merge;
-pub(crate) mod recount;
+mod recount;
 pub(crate) mod step;
 mod times;
 mod unnamed;

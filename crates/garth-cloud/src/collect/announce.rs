@@ -50,8 +50,8 @@ async fn raise(run: &mut Run<'_>, oldest: u64, limits: &Limits) -> Result<u64> {
     let place = [dir, name].map(|text| param(text.to_owned(), Type::TEXT));
     let (mut step, [changed]) = run.step([(CHANGED, place.into())]).await?;
     let changed = changed.first().map(|row| number(row, 0)).transpose()?.unwrap_or(0);
-    // The state of an overlay that was created meanwhile would be lost, or what limits that were set
-    // meanwhile keep. The next run knows them.
+    // The state of an overlay that was created meanwhile would be lost, or what limits that were set meanwhile
+    // keep. The next run knows them.
     let is_same = step.head.control == limits.head.control && changed <= limits.head.seq;
     let before = step.head.oldest;
     if is_same {

@@ -4,8 +4,8 @@ use garth_engine::Result;
 
 use super::step::Run;
 
-/// Marks old content that its path class no longer keeps, and removes what was marked before the grace
-/// period. Counts what it removed in `run.collected`.
+/// Marks old content that its path class no longer keeps, and removes what was marked before the grace period.
+/// Counts what it removed in `run.collected`.
 ///
 /// # Errors
 /// As [`Run::step`]. The next run goes on.
