@@ -280,7 +280,7 @@ async fn write_run(
         let moves = delta.moves_subtrees();
         let can_move = !moves || rows.can_move(delta).await?;
         let texts = BatchTexts::new(delta, &head, (batch, commit), can_move);
-        match rows.check_room(delta, batch, &writes).and(texts) {
+        match rows.check_room((delta, batch), &mut writes).await?.and(texts) {
             Ok(texts) => {
                 if moves {
                     earlier = Some(std::mem::take(&mut writes));

@@ -6,6 +6,7 @@
 //! - [`rows`]: rows that the planner reads, and row changes;
 //! - [`commit`]: groups of batches, each group in one transaction;
 //! - [`indexing`]: text that is indexed after its commit, and derived rows that are derived again;
+//! - `collect`: garbage that is removed in steps;
 //! - [`query_keys`]: nodes by the keys that are derived from them;
 //! - `reads`: rows that reads of a tree fetch, in rounds;
 //! - [`search`]: hits in the index of words, and its merge;
@@ -18,6 +19,7 @@
 //! `docs/decisions/postgres-statements.md`.
 
 pub mod client;
+mod collect;
 pub mod commit;
 mod control;
 pub mod home;

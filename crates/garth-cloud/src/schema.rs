@@ -8,12 +8,12 @@ use crate::client::{Connection, Pipe, param};
 
 /// The tables of format 1.
 const FORMAT_1: &str = include_str!("schema/v1.sql");
-/// First rows of the account that the transaction has set; none if it has set none. The root has inode 1 and
-/// mode 0755, which is 493.
+/// First rows of the account that the transaction has set; none if it has set none. The root has inode 1,
+/// mode 0755, which is 493, and counts for 160 stored bytes.
 pub(crate) const FIRST_ROWS: &str = "
     INSERT INTO garth.head (account, seq, time, next_ino, next_chunk, next_passage, passages, control,
         projections, epoch, oldest, oldest_since, folded, queued, merged, stored, unindexed, long_dirs)
-    SELECT garth.me(), 0, 0, 2, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 WHERE garth.me() > 0;
+    SELECT garth.me(), 0, 0, 2, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 160, 0, 0 WHERE garth.me() > 0;
     INSERT INTO garth.node (account, ino, seq, kind, mode, uid, gid, rdev, nlink, size, mtime, ctime,
         birthtime, atime, target, attrs_seq, expires_at, content_seq)
     SELECT garth.me(), 1, 0, 1, 493, 0, 0, 0, 2, 0, 0, 0, 0, 0, NULL, 0, NULL, 0 WHERE garth.me() > 0";

@@ -10,16 +10,20 @@
 //!
 //! - `reader`: transactions that fetch rows until a read is complete;
 //! - `calls`, `open_file`, `account`, `view_base`: the interfaces;
-//! - `records`: commits that are found again by an id or key.
+//! - `records`: commits that are found again by an id or key;
+//! - `retention`: limits on the past and on stored bytes; `maintenance`: what collections use of a handle.
 //!
-//! Not built yet, and refused with `Unsupported`: uploads, `hold`, `blame` and maintenance.
+//! Not built yet, and refused with `Unsupported`: uploads, `hold`, `blame`, rules, quotas and
+//! checks.
 //! Views of the past and open files take no leases yet.
 
 mod account;
 mod calls;
+mod maintenance;
 mod open_file;
 mod reader;
 mod records;
+mod retention;
 mod view_base;
 
 use std::fmt;

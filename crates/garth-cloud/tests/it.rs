@@ -6,6 +6,7 @@
 
 mod it {
     mod both;
+    mod collecting;
     mod commits;
     mod database;
     mod derived;
@@ -20,5 +21,7 @@ mod it {
     mod reads;
     mod schema;
     mod search;
+    mod set_retention;
+    mod stored_bytes;
     mod trips;
 }

@@ -39,6 +39,8 @@ pub struct Pool {
     /// Idle connections, the one that was used last at the end.
     idle: Mutex<Vec<Connection>>,
     waiting: Arc<QueueRecorder>,
+    /// Permits of work in the background, so that connections are left for calls.
+    background: Arc<Semaphore>,
     handle: Handle,
     /// `None` only while it is dropped.
     runtime: Option<Runtime>,
@@ -80,6 +82,7 @@ impl Pool {
             permits: Arc::new(Semaphore::new(limit)),
             idle: Mutex::default(),
             waiting: QueueRecorder::new(),
+            background: Arc::new(Semaphore::new((limit / 4).max(1))),
             handle: runtime.handle().clone(),
             runtime: Some(runtime),
         });
@@ -128,6 +131,12 @@ impl Pool {
     /// Runs a call as [`run`](Self::run) does, and returns at once.
     pub fn run_later(&self, call: impl Future<Output = ()> + Send + 'static) {
         drop(self.handle.spawn(call.in_current_span()));
+    }
+
+    /// Returns a permit for work in the background, which holds it to its end; `None` while enough of it is
+    /// going on.
+    pub fn background(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.background).try_acquire_owned().ok()
     }
 
     /// Returns the URL of the database without user, password and options, to show it.

@@ -6,14 +6,17 @@ use garth_engine::home::{
     taken,
 };
 use garth_engine::model::Timestamp;
+use garth_engine::rule::Registry;
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
 use super::shared::Shared;
 use super::transaction::{BEGIN, after_param, id_param, int, known, read, text};
 use crate::client::{Pipe, param};
+use crate::rows::weights::stored_bytes;
 use crate::schema::FIRST_ROWS;
 use crate::values::columns::column;
+use crate::values::parameters::{ints, texts};
 
 /// Account of an id, as [`Found::of`] reads it.
 pub(super) const FIND: &str = "SELECT account, id, folder, created, deleted FROM garth.account WHERE id = $1";
@@ -30,6 +33,11 @@ const INSERT: &str = "INSERT INTO garth.account (id, folder, created) VALUES ($1
 const ENTER: &str =
     "SELECT set_config('garth.account', account::text, true) FROM garth.account WHERE folder = $1";
 
+/// Content limits of the account that the transaction has set; none if it has set none.
+const FIRST_LIMITS: &str = "INSERT INTO garth.content_limit (account, key, class, keep)
+    SELECT garth.me(), sha256(convert_to(k.class, 'UTF8')), k.class, k.keep
+    FROM unnest($1::text[], $2::bigint[]) k(class, keep) WHERE garth.me() > 0";
+
 /// Number and head of each account, in the order of the names of their trees.
 const MARKS: &str = "SELECT a.account, h.seq, greatest(h.time, a.created)
     FROM unnest($1) WITH ORDINALITY AS f (folder, at)
@@ -40,8 +48,11 @@ const MARKS: &str = "SELECT a.account, h.seq, greatest(h.time, a.created)
     ORDER BY f.at";
 
 /// Stored bytes of an account.
-const SIZE: &str = "SELECT h.stored FROM garth.account a JOIN garth.head h ON h.account = a.account
-    WHERE a.folder = $1";
+const SIZE: &str = concat!(
+    "SELECT ",
+    stored_bytes!(),
+    " FROM garth.account a JOIN garth.head h ON h.account = a.account WHERE a.folder = $1"
+);
 
 /// Account with its number, which is the first column of its rows.
 #[derive(Clone, Debug)]
@@ -97,7 +108,7 @@ impl Shared {
         let mut pipe = Pipe::new(&conn);
         pipe.simple(BEGIN);
         let found = insert(&mut pipe, id, &folder);
-        fill(&mut pipe, &folder);
+        fill(&mut pipe, &folder, &self.registry);
         let answers = pipe.run().await;
         let answers = conn.settle(answers).await?;
         match Found::first(&answers[found])? {
@@ -128,10 +139,17 @@ pub(super) fn insert(pipe: &mut Pipe<'_>, id: &str, folder: &str) -> usize {
     pipe.query(FIND, vec![text(id)])
 }
 
-/// Adds the statements that write the empty tree of an account, if it was created, and commit.
-pub(super) fn fill(pipe: &mut Pipe<'_>, folder: &str) {
+/// Adds the statements that write the empty tree of an account, if it was created, with the content limits
+/// that a new tree begins with, and commit.
+pub(super) fn fill(pipe: &mut Pipe<'_>, folder: &str, registry: &Registry) {
     pipe.query(ENTER, vec![text(folder)]);
-    pipe.simple(format!("{FIRST_ROWS}; COMMIT"));
+    pipe.simple(FIRST_ROWS);
+    let limits = registry.content_limits();
+    if !limits.is_empty() {
+        let classes = texts(limits.iter().map(|limit| limit.pattern.as_str().to_owned()));
+        pipe.query(FIRST_LIMITS, vec![classes, ints(limits.iter().map(|limit| limit.keep.as_secs()))]);
+    }
+    pipe.simple("COMMIT");
 }
 
 /// Reads a row of [`MARKS`]. An account that is gone has the mark of none.

@@ -8,6 +8,7 @@ use garth_engine::home::{
     new_tree_name, no_account, taken,
 };
 use garth_engine::model::Timestamp;
+use garth_engine::rule::Registry;
 use tokio_postgres::Row;
 
 use super::accounts::{FIND, Found, fill, insert};
@@ -83,7 +84,7 @@ impl Shared {
         check_account_id(id)?;
         let folder = new_tree_name(&self.env)?;
         let conn = self.pool.connection().await?;
-        let created = create(&conn, (id, &folder), request).await;
+        let created = create(&conn, (id, &folder), (request, &self.registry)).await;
         conn.settle(created).await
     }
 
@@ -102,7 +103,7 @@ impl Shared {
 async fn create(
     conn: &Connection,
     (id, folder): (&str, &str),
-    request: &AccountRequest,
+    (request, registry): (&AccountRequest, &Registry),
 ) -> Result<(Account, bool)> {
     let (recorded, found) = begin(conn, id, request).await?;
     if let Some((account, created)) = recorded {
@@ -118,7 +119,7 @@ async fn create(
     let mut values = values(request);
     values.extend([text(id), text(folder)]);
     pipe.query(CREATED, values);
-    fill(&mut pipe, folder);
+    fill(&mut pipe, folder, registry);
     let answers = pipe.run().await?;
     match Found::first(&answers[found])? {
         Some(found) if found.is_active() => {

@@ -1,6 +1,8 @@
 //! Rows of an account that are fetched in the rounds of the planner, in the transaction that later writes
 //! them.
 
+mod room;
+
 use std::collections::BTreeSet;
 use std::mem::take;
 use std::sync::Arc;
@@ -10,7 +12,6 @@ use garth_engine::engine::relational::control_rows::check_version;
 use garth_engine::engine::relational::narrow::{narrowed, shown};
 use garth_engine::engine::relational::reads::gate_files::GateFiles;
 use garth_engine::engine::relational::reads::tree_rows::{MAX, TreeRows as _};
-use garth_engine::engine::relational::room::{check_room, growth, releases};
 use garth_engine::model::{At, Batch, Op, Timestamp, VersionId};
 use garth_engine::rule::Registry;
 use garth_engine::{Error, ErrorKind, Result};
@@ -22,6 +23,7 @@ use super::derived::{DerivedKeys, Projections};
 use super::subtrees;
 use super::target::Target;
 use super::wanted::Wanted;
+use super::weights::stored_bytes;
 use super::writes::{MAX_DIR, Writer, Writes};
 use crate::client::{Connection, Param, Pipe, param};
 use crate::control::{CONTROL, Control};
@@ -30,10 +32,12 @@ use crate::values::columns::{column, head, int, number};
 
 /// Head row, locked, and with it the account. Later statements see what the transaction has committed that
 /// this one waited for: each statement of a transaction with READ COMMITTED has a snapshot of its own.
-const LOCK: &str =
-    "SELECT seq, time, next_ino, next_chunk, control, projections, oldest, folded, next_passage, stored
-    FROM garth.head WHERE account = $1 FOR UPDATE";
-/// Place of `next_passage` in the row of [`LOCK`], and of `stored` behind it.
+const LOCK: &str = concat!(
+    "SELECT seq, time, next_ino, next_chunk, control, projections, oldest, folded, next_passage, ",
+    stored_bytes!(),
+    " FROM garth.head WHERE account = $1 FOR UPDATE"
+);
+/// Place of `next_passage` in the row of [`LOCK`], and of the stored bytes after it.
 const NEXT_PASSAGE: usize = 8;
 /// Time of the database in nanoseconds, and a random id for the transaction. A statement of its own, behind
 /// the lock: in the statement that locks, the clock is read before the wait, and the time may be earlier than
@@ -172,22 +176,6 @@ impl<'c> PgRows<'c> {
         }
     }
 
-    /// Refuses a batch that the account has no room for. `writes` are those of its group before it. As in
-    /// other engines, after planning: the repeat of an earlier commit gets its answer.
-    ///
-    /// # Errors
-    /// `QuotaExceeded` if there is no room.
-    pub(crate) fn check_room(&self, delta: &Delta, batch: &Batch, writes: &Writes) -> Result<()> {
-        let Some(state) = &self.state else { return Ok(()) };
-        match state.control.stored {
-            Some(limit) if !batch.even_when_full && !releases(delta, batch) => {
-                let used = state.stored.saturating_add(writes.stored());
-                check_room(limit, used, growth(delta, batch, (0, 0)))
-            }
-            _ => Ok(()),
-        }
-    }
-
     /// Returns true if moved directories keep paths that can be stored. Mostly the planner has asked for the
     /// lengths already.
     ///
@@ -217,7 +205,7 @@ impl<'c> PgRows<'c> {
     /// after them. Batches that are planned from now on read these rows from the database.
     pub(crate) fn write(&mut self, writes: Writes, head: HeadRow) {
         let Some(state) = &mut self.state else { return };
-        state.stored = state.stored.saturating_add(writes.stored());
+        state.stored = state.stored.saturating_add_signed(writes.stored());
         let writer = Writer {
             account: self.committer.account,
             head,

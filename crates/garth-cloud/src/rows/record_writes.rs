@@ -11,6 +11,7 @@ use garth_engine::rule::Digest;
 use tokio_postgres::types::Type;
 
 use super::target::Target;
+use super::weights::idempotency_weight;
 use crate::client::param;
 use crate::values::labels;
 use crate::values::parameters::{ints, list, signed, texts};
@@ -29,13 +30,26 @@ const NO_SNAPSHOTS: &str = "DELETE FROM garth.snapshot WHERE account = $1 AND ct
     SELECT s.ctid FROM unnest($2::bytea[], $3::bytea[]) k(owner, name)
     CROSS JOIN LATERAL (SELECT ctid FROM garth.snapshot WHERE account = $1 AND name = k.name
         AND owner = coalesce((SELECT id FROM garth.owner WHERE account = $1 AND hash = k.owner), 0) OFFSET 0) s))";
-const IDEMPOTENCY: &str = "INSERT INTO garth.idempotency (account, owner, key, hash, keep_until, seq, note)
-    SELECT $1, coalesce((SELECT id FROM garth.owner WHERE account = $1 AND hash = k.owner), 0), k.key, k.hash,
-        k.keep_until, k.seq, k.note
-    FROM unnest($2::bytea[], $3::bytea[], $4::bytea[], $5::bigint[], $6::bigint[], $7::bytea[])
-        k(owner, key, hash, keep_until, seq, note)
-    ON CONFLICT (account, owner, key) DO UPDATE SET hash = excluded.hash, keep_until = excluded.keep_until,
-        seq = excluded.seq, note = excluded.note";
+/// Records of keys, which replace those of the same keys, and the bytes that they count for.
+const IDEMPOTENCY: &str = concat!(
+    "WITH k AS MATERIALIZED (
+        SELECT coalesce((SELECT id FROM garth.owner WHERE account = $1 AND hash = p.owner), 0) AS owner, p.key, p.hash,
+            p.keep_until, p.seq, p.note
+        FROM unnest($2::bytea[], $3::bytea[], $4::bytea[], $5::bigint[], $6::bigint[], $7::bytea[])
+            p(owner, key, hash, keep_until, seq, note)),
+    bytes AS MATERIALIZED (SELECT coalesce(sum(",
+    idempotency_weight!("k"),
+    " - coalesce(",
+    idempotency_weight!("known"),
+    ", 0)), 0)::bigint AS bytes FROM k
+        LEFT JOIN LATERAL (SELECT note FROM garth.idempotency
+            WHERE account = $1 AND owner = k.owner AND key = k.key OFFSET 0) known ON true),
+    written AS (INSERT INTO garth.idempotency (account, owner, key, hash, keep_until, seq, note)
+        SELECT $1, owner, key, hash, keep_until, seq, note FROM k
+        ON CONFLICT (account, owner, key) DO UPDATE SET hash = excluded.hash, keep_until = excluded.keep_until,
+            seq = excluded.seq, note = excluded.note)
+    UPDATE garth.head SET stored = stored + (SELECT bytes FROM bytes) WHERE account = $1"
+);
 const NO_STAGED: &str = "DELETE FROM garth.staged WHERE account = $1 AND id = ANY($2::text[]::uuid[])";
 const UNNAMED: &str = "INSERT INTO garth.unnamed (account, ino) SELECT $1, * FROM unnest($2::bigint[])
     ON CONFLICT DO NOTHING";

@@ -7,6 +7,7 @@ use tokio_postgres::types::Type;
 use super::name_writes::born;
 use super::spans::{Dirs, bound, dirs};
 use super::target::Target;
+use super::weights::{name_weight, node_weight};
 use crate::client::param;
 use crate::values::columns::int;
 use crate::values::parameters::{ints, list, texts};
@@ -16,7 +17,8 @@ use crate::values::parameters::{ints, list, texts};
 /// has changed; one that loses the last ends as it was. A directory loses its only name, and its newest times
 /// go on in the row that ends it. What belongs to the names of a node goes with the last one, derived rows by
 /// statements of their own.
-const LOSE: &str = "WITH lost AS (
+const LOSE: &str = concat!(
+    "WITH lost AS (
         SELECT n.ino, k.operation, count(*) AS names
         FROM unnest($2::text[], $3::text[], $4::bigint[]) k(first, last, operation)
         CROSS JOIN LATERAL (SELECT dir, name, ino FROM garth.name
@@ -51,9 +53,13 @@ const LOSE: &str = "WITH lost AS (
         WHERE account = $1 AND ino = ANY(ARRAY(SELECT ino FROM ended WHERE links = 0 AND expires_at IS NOT NULL))),
     not_judged AS (DELETE FROM garth.judged
         WHERE account = $1 AND ino = ANY(ARRAY(SELECT ino FROM ended WHERE links = 0 AND kind = 0)))
-    SELECT count(*) FROM ended";
+    UPDATE garth.head SET stored = stored + (SELECT coalesce(sum(",
+    node_weight!("ended"),
+    "), 0)::bigint FROM ended) WHERE account = $1"
+);
 /// Ends all names of moved and removed subtrees where they are, and gives those of moved ones at their new
-/// places, apart from places that the batch also wrote by name. A place may be that of a name which leaves in
+/// places, apart from places that the batch also wrote by name. Counts the bytes of those that arrive: the
+/// others go on in the past. A place may be that of a name which leaves in
 /// the same statement, as where two directories are exchanged: the condition on `gone` makes all names leave
 /// before the first one arrives.
 const LEAVE: &str = concat!(
@@ -67,12 +73,16 @@ const LEAVE: &str = concat!(
         SELECT $1, k.dir, k.name, $8, k.ino, k.since, k.kind, garth.fork(k.since, $8), b.born,
             garth.fork(b.born, $8) FROM leaving k ",
     born!(""),
-    ")
-    INSERT INTO garth.name (account, dir, name, ino, since, kind)
-    SELECT $1, l.moved, l.name, l.ino, $8, l.kind FROM leaving l
-    WHERE l.moved IS NOT NULL AND (SELECT count(*) FROM gone) > 0
-        AND NOT EXISTS (SELECT FROM unnest($6::text[], $7::text[]) w(dir, name)
-            WHERE w.dir = l.moved AND w.name = l.name)"
+    "),
+    arrived AS (INSERT INTO garth.name AS t (account, dir, name, ino, since, kind)
+        SELECT $1, l.moved, l.name, l.ino, $8, l.kind FROM leaving l
+        WHERE l.moved IS NOT NULL AND (SELECT count(*) FROM gone) > 0
+            AND NOT EXISTS (SELECT FROM unnest($6::text[], $7::text[]) w(dir, name)
+                WHERE w.dir = l.moved AND w.name = l.name)
+        RETURNING ",
+    name_weight!("t"),
+    " AS bytes)
+    UPDATE garth.head SET stored = stored + (SELECT coalesce(sum(bytes), 0)::bigint FROM arrived) WHERE account = $1"
 );
 
 /// Adds the statements that write the ranges of a batch. The rows of the batches before it must be written,

@@ -15,8 +15,10 @@ use tokio_postgres::types::Type;
 use super::derived::DerivedWrites;
 use super::name_writes::NameWrites;
 use super::record_writes::RecordWrites;
+use super::references;
 use super::target::Target;
 use super::wanted::unsupported;
+use super::weights::{self, PASSAGE, ROW};
 use crate::client::{Param, Pipe, param};
 use crate::values::columns::{int, kind_number, older};
 use crate::values::labels;
@@ -58,15 +60,6 @@ const EXTENTS: &str = "INSERT INTO garth.extent (account, ino, off, len, since, 
         $8::bigint[])
     ON CONFLICT (account, ino, off) DO UPDATE SET len = excluded.len, since = excluded.since,
         chunk = excluded.chunk, skip = excluded.skip, older = excluded.older";
-// The planner tells by how much counts change, and reads none. A chunk without a row has one reference, so
-// that an append writes no row. Nobody else changes counts while the account is locked. The new count is in
-// the row that is proposed, because its condition, at least 0, is checked on that row, also if another one is
-// updated in its place.
-const REFS: &str = "INSERT INTO garth.chunk_refs (account, chunk, count)
-    SELECT $1, k.chunk, coalesce(r.count, 1) + k.change FROM unnest($2::bigint[], $3::bigint[]) k(chunk, change)
-    LEFT JOIN LATERAL (SELECT count FROM garth.chunk_refs WHERE account = $1 AND chunk = k.chunk OFFSET 0) r ON true
-    ON CONFLICT (account, chunk) DO UPDATE SET count = excluded.count";
-const SINGLE_REFS: &str = "DELETE FROM garth.chunk_refs WHERE account = $1 AND chunk = ANY($2) AND count = 1";
 const EXPIRY: &str = "INSERT INTO garth.expiry (account, ino, at)
     SELECT $1, * FROM unnest($2::bigint[], $3::bigint[])
     ON CONFLICT (account, ino) DO UPDATE SET at = excluded.at";
@@ -173,8 +166,10 @@ pub struct Writes {
     log: Vec<LogRow>,
     log_more: Vec<(u64, u64, String)>,
     derived: DerivedWrites,
-    /// Bytes of the new chunks.
-    stored: u64,
+    /// Bytes that the new rows count for, apart from those of the search index.
+    stored: i64,
+    /// Bytes that the search index is expected to add.
+    index: u64,
 }
 
 impl Writes {
@@ -191,6 +186,7 @@ impl Writes {
     /// Adds the rows of a batch, which was planned after those that were added before. `seq` is its commit.
     pub fn add(&mut self, delta: &Delta, seq: u64, batch: &Batch, texts: BatchTexts) {
         let BatchTexts { log, more, attributes } = texts;
+        self.count_texts(delta, (&log, &more, &attributes));
         self.attributes.extend(attributes.into_iter().map(|(ino, json)| (ino, seq, json)));
         self.log.push(log);
         self.log_more.extend(more.into_iter().map(|(first, json)| (seq, first as u64, json)));
@@ -200,7 +196,7 @@ impl Writes {
             self.node(node, *write);
         }
         for chunk in delta.chunks.values() {
-            self.stored += chunk.data.len() as u64;
+            self.count(chunk.data.len() as u64);
             self.chunks.push((chunk.id, chunk.sum.clone(), chunk.data.clone()));
         }
         for (ino, change) in &delta.extents {
@@ -211,6 +207,8 @@ impl Writes {
                 }
                 self.ended.push((*ino, seq, *row));
             }
+            // Those that ended go on in the past.
+            self.count(ROW.saturating_mul(change.added.len() as u64));
             self.live.extend(change.added.values().map(|row| ((*ino, row.off), *row)));
         }
         for (chunk, by) in delta.references() {
@@ -219,9 +217,41 @@ impl Writes {
         self.expiry.extend(delta.expiry.iter().map(|(ino, at)| (*ino, *at)));
     }
 
-    /// Returns the bytes of the new chunks.
-    pub(super) fn stored(&self) -> u64 {
-        self.stored
+    /// Returns the bytes that the rows of the group count for, those of its search index only once this is
+    /// derived.
+    pub(super) fn stored(&self) -> i64 {
+        self.stored.saturating_add(self.derived.passages_change().saturating_mul(int(PASSAGE)))
+    }
+
+    /// Returns the bytes that the search index of the group is expected to add.
+    pub(super) fn expected_index(&self) -> u64 {
+        self.index
+    }
+
+    /// Adds to the bytes that the search index of the group is expected to add.
+    pub(super) fn expect_index(&mut self, bytes: u64) {
+        self.index = self.index.saturating_add(bytes);
+    }
+
+    fn count(&mut self, bytes: u64) {
+        self.stored = self.stored.saturating_add(int(bytes));
+    }
+
+    /// Counts the names, attributes and commit of a batch.
+    fn count_texts(
+        &mut self,
+        delta: &Delta,
+        (log, more, attributes): (&LogRow, &[(usize, String)], &[(u64, String)]),
+    ) {
+        // Those that ended go on in the past.
+        for (dir, name) in delta.names.iter().filter(|(_, it)| it.after.is_some()).map(|(key, _)| key) {
+            self.count(weights::name(dir, name));
+        }
+        let text = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+        let message = log.message.as_ref().map_or(0, Vec::len);
+        self.count(weights::row([log.changes.len(), text(&log.author), message, text(&log.answer)]));
+        more.iter().for_each(|(_, json)| self.count(weights::row([json.len()])));
+        attributes.iter().for_each(|(_, json)| self.count(weights::row([json.len()])));
     }
 
     fn node(&mut self, node: &NodeRow, write: NodeWrite) {
@@ -238,6 +268,7 @@ impl Writes {
                 if replaced {
                     self.replaced.insert((node.seq, node.ino));
                 }
+                self.count(weights::row([node.target.as_ref().map_or(0, String::len)]));
                 self.nodes.push(node.clone());
             }
         }
@@ -258,7 +289,7 @@ impl Writes {
                 param(int(head.next_chunk), Type::INT8),
                 param(int(next_passage + passages), Type::INT8),
                 param(self.derived.passages_change(), Type::INT8),
-                param(int(stored), Type::INT8),
+                param(stored, Type::INT8),
                 param(i64::from(self.derived.leaves_text()), Type::INT8),
             ],
         );
@@ -366,11 +397,9 @@ impl Writes {
             let [off, len, since, chunk, skip, older] = extents(live.values());
             vec![ints(live.keys().map(|(ino, _)| *ino)), off, len, since, chunk, skip, older]
         });
-        let refs: Vec<_> = self.refs.iter().filter(|(_, by)| **by != 0).collect();
-        to.put(REFS, refs.is_empty(), || {
-            vec![ints(refs.iter().map(|(chunk, _)| **chunk)), signed(refs.iter().map(|(_, by)| **by))]
-        });
-        to.put(SINGLE_REFS, refs.is_empty(), || vec![ints(refs.iter().map(|(chunk, _)| **chunk))]);
+        for (sql, params) in references::change(&self.refs) {
+            to.put(sql, false, || params);
+        }
     }
 
     fn send_log(&self, to: &mut Target<'_, '_>, writer: &Writer<'_>) {

@@ -120,8 +120,11 @@ DO $$ BEGIN FOR i IN 0..15 LOOP
   EXECUTE format('CREATE TABLE garth.chunk_%s PARTITION OF garth.chunk FOR VALUES WITH (MODULUS 16, REMAINDER %s)', i, i);
 END LOOP; END $$;
 -- Number of extents, live and past, and of staged bodies that refer to a chunk. A chunk without a row has one.
-CREATE TABLE garth.chunk_refs (account bigint, chunk bigint, count bigint NOT NULL CHECK (count >= 0), PRIMARY KEY (account, chunk));
-CREATE INDEX chunk_unused ON garth.chunk_refs (account, chunk) WHERE count = 0;
+-- `marked` is the time at which a collection found a chunk without a reference; a new reference removes it.
+CREATE TABLE garth.chunk_refs (account bigint, chunk bigint, count bigint NOT NULL CHECK (count >= 0), marked bigint,
+  PRIMARY KEY (account, chunk));
+CREATE INDEX chunk_unused ON garth.chunk_refs (account, chunk) WHERE count = 0 AND marked IS NULL;
+CREATE INDEX chunk_marked ON garth.chunk_refs (account, marked, chunk) WHERE count = 0 AND marked IS NOT NULL;
 CREATE TABLE garth.origin (account bigint, chunk bigint, runs bytea NOT NULL, PRIMARY KEY (account, chunk));
 CREATE TABLE garth.owner (account bigint, id bigint, hash bytea NOT NULL, key bytea NOT NULL, PRIMARY KEY (account, id), UNIQUE (account, hash));
 CREATE TABLE garth.staged (account bigint, id uuid, owner bigint NOT NULL, pieces text, length bigint NOT NULL,
@@ -144,6 +147,7 @@ CREATE TABLE garth.idempotency (account bigint, owner bigint, key bytea, hash by
 CREATE INDEX idempotency_end ON garth.idempotency (account, keep_until);
 CREATE INDEX idempotency_seq ON garth.idempotency (account, seq);
 CREATE TABLE garth.snapshot (account bigint, owner bigint, name bytea, long bytea, seq bigint NOT NULL, PRIMARY KEY (account, owner, name));
+CREATE INDEX snapshot_seq ON garth.snapshot (account, seq);
 CREATE TABLE garth.expiry (account bigint, ino bigint, at bigint NOT NULL, PRIMARY KEY (account, ino));
 CREATE INDEX expiry_at ON garth.expiry (account, at, ino);
 CREATE TABLE garth.rule (account bigint, key bytea, class text NOT NULL, demand text NOT NULL, terms text NOT NULL, PRIMARY KEY (account, key));
@@ -177,6 +181,9 @@ CREATE TABLE garth.passage_lines (account bigint, ino bigint, block bigint, line
 -- does a file that cannot be read. `head.unindexed` is 1 if an account may have such files.
 CREATE TABLE garth.unindexed (account bigint, ino bigint, off bigint NOT NULL, until bigint NOT NULL DEFAULT 0, PRIMARY KEY (account, ino));
 CREATE INDEX unindexed_due ON garth.unindexed (account, until, ino);
+-- Run that collects, until its lease ends, and the time of the last search for old content.
+CREATE TABLE garth.collecting (account bigint PRIMARY KEY, holder bytea NOT NULL, until bigint NOT NULL,
+  searched bigint NOT NULL DEFAULT 0) WITH (fillfactor = 50);
 CREATE TABLE garth.retention (account bigint PRIMARY KEY, age bigint, commits bigint, stored bigint);
 CREATE TABLE garth.content_limit (account bigint, key bytea, class text NOT NULL, keep bigint NOT NULL, PRIMARY KEY (account, key));
 CREATE TABLE garth.content_age (account bigint, keep bigint, seq bigint NOT NULL, PRIMARY KEY (account, keep));
@@ -199,3 +206,4 @@ DO $$ DECLARE t record; BEGIN
     CASE WHEN t.n IN ('format','account','access_key','account_request','instance') THEN 'garth.me() = 0' ELSE 'account = garth.me()' END);
  END LOOP; END $$;
 CREATE POLICY marks ON garth.head FOR SELECT USING (garth.me() = 0);
+CREATE POLICY seen ON garth.instance FOR SELECT USING (true);

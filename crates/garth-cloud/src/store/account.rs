@@ -1,4 +1,4 @@
-//! Maintenance of an account: [`AccountStore`]. None of it is built yet, except the handles.
+//! Maintenance of an account: [`AccountStore`]. Rules, quotas and checks are not built yet.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,12 +7,14 @@ use async_trait::async_trait;
 use garth_engine::engine::relational::confinement::Reach;
 use garth_engine::fs::store::{Collectable, Collected, Fsck, RetentionState, SetRuleResult, StoredUsage};
 use garth_engine::model::quota::{Limits, Quota};
+use garth_engine::model::{At, Timestamp};
 use garth_engine::path::TreePath;
 use garth_engine::rule::retention::Retention;
 use garth_engine::rule::{PathPattern, Rule};
-use garth_engine::{AccountStore, FileSystem, Result};
+use garth_engine::{AccountStore, Error, ErrorKind, FileSystem, Result};
 
 use super::{PgStore, unsupported};
+use crate::collect;
 
 #[async_trait]
 impl AccountStore for PgStore {
@@ -36,12 +38,12 @@ impl AccountStore for PgStore {
         unsupported("rules")
     }
 
-    async fn gc(&self, _grace: Duration) -> Result<Collected> {
-        unsupported("collections of garbage")
+    async fn gc(&self, grace: Duration) -> Result<Collected> {
+        collect::gc(self, grace).await
     }
 
-    async fn gc_dry_run(&self, _grace: Duration) -> Result<Collectable> {
-        unsupported("collections of garbage")
+    async fn gc_dry_run(&self, grace: Duration) -> Result<Collectable> {
+        collect::collectable(self, grace).await
     }
 
     async fn fsck(&self) -> Result<Fsck> {
@@ -49,7 +51,8 @@ impl AccountStore for PgStore {
     }
 
     async fn reindex(&self) -> Result<u64> {
-        unsupported("a search index")
+        let store = self.whole();
+        self.inner.pool.run(async move { collect::reindex(&store).await }).await
     }
 
     async fn quotas(&self) -> Result<Vec<Quota>> {
@@ -65,18 +68,27 @@ impl AccountStore for PgStore {
     }
 
     async fn retention(&self) -> Result<RetentionState> {
-        unsupported("limits on the past")
+        self.retention_now().await
     }
 
-    async fn set_retention(&self, _retention: Retention) -> Result<RetentionState> {
-        unsupported("limits on the past")
+    async fn set_retention(&self, retention: Retention) -> Result<RetentionState> {
+        self.write_retention(None, retention).await
     }
 
-    async fn replace_retention(&self, _before: Retention, _retention: Retention) -> Result<RetentionState> {
-        unsupported("limits on the past")
+    async fn replace_retention(&self, before: Retention, retention: Retention) -> Result<RetentionState> {
+        self.write_retention(Some(before), retention).await
     }
 
-    async fn usage(&self, _below: &TreePath) -> Result<StoredUsage> {
-        unsupported("sums of the stored bytes")
+    async fn collect_next(&self) -> Result<Option<Timestamp>> {
+        collect::collect_next(self).await
+    }
+
+    async fn usage(&self, below: &TreePath) -> Result<StoredUsage> {
+        // Of this handle: one without garth's own directory does not name it.
+        if !self.stat(&At::Path(below.clone())).await?.is_dir() {
+            return Err(Error::at(ErrorKind::NotADirectory, below, "is not a directory"));
+        }
+        let (store, below, within) = (self.whole(), below.clone(), self.reach.within.clone());
+        self.inner.pool.run(async move { collect::usage(&store, &below, &within).await }).await
     }
 }

@@ -23,7 +23,7 @@ const CONTENT: &str =
     JOIN garth.chunk c ON c.account = e.account AND c.id = e.chunk
     WHERE n.kind = 0 ORDER BY n.dir, n.name, e.off";
 /// Rows that contradict each other, each as a sentence.
-const CONTRADICTIONS: &str = "
+pub(crate) const CONTRADICTIONS: &str = "
     SELECT 'references of chunk ' || c.id FROM garth.chunk c
         LEFT JOIN garth.chunk_refs r ON r.account = c.account AND r.chunk = c.id
         WHERE coalesce(r.count, 1) <> (SELECT count(*) FROM garth.extent e WHERE e.chunk = c.id)
@@ -43,7 +43,20 @@ const CONTRADICTIONS: &str = "
     UNION ALL SELECT 'extents of file ' || e.ino FROM garth.extent e JOIN garth.extent o ON o.ino = e.ino
         WHERE o.off > e.off AND o.off < e.off + e.len
     UNION ALL SELECT 'expiry of node ' || x.ino FROM garth.expiry x
-        WHERE NOT EXISTS (SELECT FROM garth.name n WHERE n.ino = x.ino)";
+        WHERE NOT EXISTS (SELECT FROM garth.name n WHERE n.ino = x.ino)
+    UNION ALL SELECT 'stored bytes ' || h.stored || ' for ' || s.bytes FROM garth.head h
+        CROSS JOIN LATERAL (SELECT
+            (SELECT coalesce(sum(160 + 2 * octet_length(dir || name)), 0) FROM garth.name)
+            + (SELECT coalesce(sum(160 + 2 * octet_length(dir || name)), 0) FROM garth.name_past)
+            + (SELECT coalesce(sum(160 + octet_length(coalesce(target, ''))), 0) FROM garth.node)
+            + (SELECT coalesce(sum(160 + octet_length(json)), 0) FROM garth.attribute)
+            + (SELECT 160 * count(*) FROM garth.extent) + (SELECT 160 * count(*) FROM garth.extent_past)
+            + (SELECT coalesce(sum(len), 0) FROM garth.chunk)
+            + (SELECT coalesce(sum(160 + octet_length(changes) + octet_length(coalesce(author, ''))
+                + coalesce(octet_length(message), 0) + octet_length(coalesce(answer, ''))), 0) FROM garth.log)
+            + (SELECT coalesce(sum(160 + octet_length(changes)), 0) FROM garth.log_more)
+            + (SELECT coalesce(sum(160 + octet_length(note)), 0) FROM garth.idempotency) AS bytes) s
+        WHERE h.stored <> s.bytes";
 
 /// Addresses of a node, in the engine and in the specification: their inodes may differ.
 pub(crate) type Addresses = [At; 2];

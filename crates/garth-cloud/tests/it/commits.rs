@@ -25,7 +25,7 @@ async fn write_and_append_are_read_back_by_sql() {
     let extents = "SELECT off, len, since, skip, older FROM garth.extent ORDER BY off";
     assert_eq!(database.rows(account, extents), "0|4|1|0|0\n4|4|2|0|0");
     let counts = "SELECT (SELECT count(*) FROM garth.extent_past), (SELECT count(*) FROM garth.chunk_refs),
-        (SELECT count(*) FROM garth.unindexed), (SELECT stored FROM garth.head), (SELECT seq FROM garth.head)";
+        (SELECT count(*) FROM garth.unindexed), (SELECT sum(len) FROM garth.chunk), (SELECT seq FROM garth.head)";
     assert_eq!(database.rows(account, counts), "0|0|0|8|2");
     let log = "SELECT seq, coalesce(convert_from(message, 'UTF8'), '-'), author IS NULL FROM garth.log ORDER BY seq";
     assert_eq!(database.rows(account, log), "1|-|t\n2|more|f");

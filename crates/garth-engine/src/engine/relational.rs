@@ -14,6 +14,9 @@
 //! - `upload_counts`: uploads in progress of each owner;
 //! - `answer_column`, `changes_column`: outcomes and changes of a commit as JSON, for its row in the log;
 //! - `control_rows`: the rules in force, from their rows;
+//! - `kept_states`: states of the past that overlays keep;
+//! - `retention`: how a retention is changed, and how far it ends the past;
+//! - `usage`: sums of what takes the space of an account;
 //! - `room`: batches that an account without room refuses;
 //! - `interval`: where a span of commits is stored, so that a state of the past finds its rows.
 //!
@@ -27,9 +30,13 @@ pub mod control_rows;
 pub mod gate_judgements;
 pub mod gates;
 pub mod interval;
+pub mod kept_states;
 pub mod narrow;
 pub mod open_nodes;
 pub mod open_pasts;
+pub mod origin_column;
 pub mod reads;
+pub mod retention;
 pub mod room;
 pub mod upload_counts;
+pub mod usage;

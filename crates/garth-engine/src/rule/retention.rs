@@ -177,7 +177,8 @@ pub(crate) fn last_of_age<E>(
 }
 
 /// Returns a duration in the unit of [`Timestamp`]. Saturates.
-pub(crate) fn nanoseconds(duration: Duration) -> i64 {
+#[doc(hidden)]
+pub fn nanoseconds(duration: Duration) -> i64 {
     i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX)
 }
 

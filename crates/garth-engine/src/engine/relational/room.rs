@@ -4,6 +4,7 @@
 use crate::engine::planner::Delta;
 use crate::error::{Advice, Error, ErrorKind, Result};
 use crate::model::{Attributes, Batch, Op, Special};
+use crate::text::passage::is_text;
 
 /// Bytes that a commit is expected to add in any case: its row of the log, and pages that are split for it.
 pub const COMMIT: u64 = 4096;
@@ -12,6 +13,9 @@ pub const ROW: u64 = 256;
 /// Bytes that a file with a short name and a short text is expected to add: rows of its name, its node, its
 /// directory, its attributes and its extent, and what is in them.
 pub const SMALL_FILE: u64 = COMMIT + 5 * ROW + 64;
+/// Bytes of text for each byte that the search index is expected to add, with its passages: most words of a
+/// passage take a few bytes.
+const TEXT: u64 = 2;
 /// Copies of the path of a name: in its row, and in two indexes or one of them and the log.
 const PATHS: u64 = 3;
 
@@ -93,4 +97,26 @@ pub fn growth(delta: &Delta, batch: &Batch, moved: (u64, u64)) -> u64 {
         .saturating_add(moved.1.saturating_add(paths as u64).saturating_mul(PATHS))
         .saturating_add(rows.saturating_mul(ROW))
         .saturating_add(COMMIT)
+}
+
+/// Returns about the bytes that the search index adds. Content counts as text unless its type says otherwise:
+/// it is only read once it is indexed. `stored` returns the attributes that a node got in a commit.
+///
+/// # Errors
+/// Errors of `stored`.
+pub fn index_growth(delta: &Delta, stored: impl Fn(u64, u64) -> Result<Attributes>) -> Result<u64> {
+    let mut text = 0_u64;
+    for (ino, edit) in &delta.index {
+        let Some(node) = delta.nodes.get(ino).filter(|node| node.nlink > 0) else { continue };
+        let stored = match delta.attributes.contains_key(ino) || node.attrs_seq == 0 {
+            true => Attributes::default(),
+            false => stored(*ino, node.attrs_seq)?,
+        };
+        let attributes = delta.attributes.get(ino).unwrap_or(&stored);
+        if attributes.searchable.unwrap_or(true) && is_text(&[], attributes.content_type.as_deref()) {
+            let edit = edit.visible();
+            text = text.saturating_add(edit.end.saturating_sub(edit.start));
+        }
+    }
+    Ok(text / TEXT)
 }

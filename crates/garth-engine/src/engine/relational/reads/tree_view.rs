@@ -606,7 +606,7 @@ impl<R: TreeRows> TreeView<'_, R> {
 }
 
 /// Separates the error of one item from a failure of the database and from a budget that is used up.
-fn own<T, E: ReadError>(answer: Result<T, E>) -> Result<Result<T>, E> {
+pub(crate) fn own<T, E: ReadError>(answer: Result<T, E>) -> Result<Result<T>, E> {
     match answer {
         Ok(answer) => Ok(Ok(answer)),
         Err(error) => error.of_item().map(Err),

@@ -10,13 +10,8 @@ use crate::engine::sqlite::planner_rows::PlannerRows;
 use crate::engine::sqlite::schema::SUBJECT;
 use crate::engine::sqlite::tables::{head, live_names, staged};
 use crate::error::Result;
-use crate::model::{Attributes, Batch};
+use crate::model::Batch;
 use crate::sqlite::DbResult;
-use crate::text::passage::is_text;
-
-/// Bytes of text for each byte that the search index is expected to add, with its passages: most words of a
-/// passage take a few bytes.
-const TEXT: u64 = 2;
 
 /// Size of the database in bytes: pages in use, and free ones, which later writes use.
 pub(crate) struct Pages {
@@ -54,7 +49,7 @@ pub(super) fn check(
     }
     let count = || -> DbResult<(u64, u64)> { Ok((used(rows.conn)?, growth(rows.conn, delta, batch)?)) };
     let (used, arriving) = count().map_err(|error| error.describe(&SUBJECT))?;
-    let index = index_growth(rows, delta)?;
+    let index = room::index_growth(delta, |ino, seq| rows.attributes(ino, seq))?;
     let (used, growth) = (used.saturating_add(*unwritten), arriving.saturating_add(index));
     if check_room(limit, used, growth).is_err() {
         if delta.staged.is_empty() {
@@ -78,25 +73,6 @@ fn growth(conn: &Connection, delta: &Delta, batch: &Batch) -> DbResult<u64> {
         (names, paths) = (names.saturating_add(count), paths.saturating_add(bytes));
     }
     Ok(room::growth(delta, batch, (names, paths)))
-}
-
-/// Returns about the bytes that the search index adds. Content counts as text unless its type says otherwise:
-/// it is only read once it is indexed.
-fn index_growth(rows: &PlannerRows<'_>, delta: &Delta) -> Result<u64> {
-    let mut text = 0_u64;
-    for (ino, edit) in &delta.index {
-        let Some(node) = delta.nodes.get(ino).filter(|node| node.nlink > 0) else { continue };
-        let stored = match delta.attributes.contains_key(ino) || node.attrs_seq == 0 {
-            true => Attributes::default(),
-            false => rows.attributes(*ino, node.attrs_seq)?,
-        };
-        let attributes = delta.attributes.get(ino).unwrap_or(&stored);
-        if attributes.searchable.unwrap_or(true) && is_text(&[], attributes.content_type.as_deref()) {
-            let edit = edit.visible();
-            text = text.saturating_add(edit.end.saturating_sub(edit.start));
-        }
-    }
-    Ok(text / TEXT)
 }
 
 #[cfg(test)]

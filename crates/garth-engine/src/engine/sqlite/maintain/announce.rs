@@ -1,11 +1,10 @@
 //! Raises the first commit whose state is readable, as the retention of the account says. From then on new
 //! readers of earlier states are refused; the rows are removed later ([`super::fold`]).
 
-use std::time::Duration;
-
 use rusqlite::Connection;
 
 use crate::engine::planner::HeadRow;
+use crate::engine::relational::retention::{self as shared, with_slack};
 use crate::engine::sqlite::SqliteFs;
 use crate::engine::sqlite::maintain::holds;
 use crate::engine::sqlite::query::read_view::ReadView;
@@ -14,9 +13,6 @@ use crate::error::Result;
 use crate::model::Timestamp;
 use crate::rule::retention::Retention;
 use crate::sqlite::DbResult;
-
-/// Least time and number of commits that are removed together without an operator: a pass has fixed costs.
-const SLACK: (Duration, u64) = (Duration::from_secs(60), 1000);
 
 impl SqliteFs {
     /// Raises the first readable commit, and returns it. Unless the limits are to be met exactly, it is only
@@ -73,26 +69,14 @@ pub(super) fn next_oldest(view: &ReadView<'_>, now: Timestamp, exact: bool) -> D
     Ok(Some(oldest).filter(|oldest| *oldest > head.oldest))
 }
 
-/// Returns true if an age of 0 ends a commit of a clock that was ahead. Such a commit gets no slack: that
-/// would only end once the clock gets there.
+/// As [`shared::ignores_time`].
 pub(super) fn ignores_time(
     conn: &Connection,
     head: &HeadRow,
     retention: &Retention,
     now: Timestamp,
 ) -> DbResult<bool> {
-    Ok(retention.age.is_some_and(|age| age.is_zero())
-        && head.oldest < head.seq
-        && commit_log::moment(conn, head.oldest + 1)? > now.0)
-}
-
-/// Returns limits that allow a sixteenth more.
-pub(super) fn with_slack(retention: &Retention) -> Retention {
-    Retention {
-        age: retention.age.map(|age| age.saturating_add((age / 16).max(SLACK.0))),
-        commits: retention.commits.map(|commits| commits.saturating_add((commits / 16).max(SLACK.1))),
-        ..Retention::default()
-    }
+    shared::ignores_time(head, retention, now, || commit_log::moment(conn, head.oldest + 1))
 }
 
 #[cfg(test)]
@@ -122,17 +106,5 @@ mod tests {
         keep(None);
         assert_eq!(fs.raise_oldest(4, seen).unwrap(), 0);
         assert_eq!(fs.raise_oldest(4, head()).unwrap(), 4);
-    }
-
-    #[test]
-    fn slack_has_a_least_size() {
-        let limits = |age, commits| Retention {
-            age: Some(Duration::from_secs(age)),
-            commits: Some(commits),
-            ..Retention::default()
-        };
-        assert_eq!(with_slack(&limits(0, 0)), limits(60, 1000));
-        assert_eq!(with_slack(&limits(1600, 160_000)), limits(1700, 170_000));
-        assert_eq!(with_slack(&Retention::default()), Retention::default());
     }
 }

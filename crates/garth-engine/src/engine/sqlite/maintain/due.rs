@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use crate::engine::sqlite::maintain::announce::{self, with_slack};
+use crate::engine::relational::retention::with_slack;
+use crate::engine::sqlite::maintain::announce;
 use crate::engine::sqlite::maintain::{content_age, shrink};
 use crate::engine::sqlite::query::read_view::ReadView;
 use crate::engine::sqlite::tables::fold::{self, Phase};

@@ -1,17 +1,17 @@
 //! Sets the retention of an account, for operators. `gc` removes the past.
 
 use crate::engine::relational::open_pasts::OpenPasts;
-use crate::engine::relational::room;
+use crate::engine::relational::retention::{self as shared, Past};
 use crate::engine::sqlite::commit::stored;
 use crate::engine::sqlite::control;
 use crate::engine::sqlite::maintain::holds;
 use crate::engine::sqlite::query::read_view::ReadView;
 use crate::engine::sqlite::tables::{commit_log, head, retention};
-use crate::error::{Error, ErrorKind};
-use crate::fs::store::{Hold, RetentionState};
-use crate::model::{Seq, Timestamp};
+use crate::fs::store::RetentionState;
+use crate::model::Timestamp;
+use crate::path::TreePath;
 use crate::rule::Registry;
-use crate::rule::retention::{ContentLimit, ContentLimits, Retention};
+use crate::rule::retention::Retention;
 use crate::sqlite::DbResult;
 
 /// Sets the retention. `gc` then searches the log again for old content of the ages that end more than
@@ -24,17 +24,8 @@ pub(crate) fn set(
     to: &Retention,
 ) -> DbResult<()> {
     let conn = view.conn;
-    let known = retention::get(conn)?;
-    if expected.is_some_and(|expected| expected.clone().in_order() != known) {
-        let message = "the retention was changed meanwhile; read it again and repeat the change";
-        return Err(Error::new(ErrorKind::Conflict, message).into());
-    }
-    // A class that is set already may stay, also if a directory was created at its path since.
-    for class in to.classes_beyond(&known) {
-        class.refuse_directory(|path| view.lookup(path).map(|node| node.map(|node| node.kind)))?;
-    }
-    let before = ContentLimits::new(&known.content);
-    for age in ContentLimits::new(&to.content).stricter_ages(&before) {
+    let kind_of = |path: &TreePath| -> DbResult<_> { Ok(view.lookup(path)?.map(|node| node.kind)) };
+    for age in shared::check_change(&retention::get(conn)?, expected, to, kind_of)? {
         retention::search_again(conn, age)?;
     }
     retention::put(conn, to)?;
@@ -48,31 +39,20 @@ pub(crate) fn state(view: &ReadView<'_>, open: &OpenPasts) -> DbResult<Retention
     let head = head::get(conn)?;
     let set = retention::get(conn)?;
     let oldest_time = match head.oldest {
-        0 => None,
-        oldest => Some(Timestamp(commit_log::moment(conn, oldest)?)),
+        0 => 0,
+        oldest => commit_log::moment(conn, oldest)?,
     };
     let until = |time| commit_log::last_until(conn, time, head.oldest, head.seq);
-    let allowed: u64 = set.oldest(head.seq, now, None, until)?;
-    let kept = holds::first_kept(view)?.filter(|(seq, _)| *seq < allowed).map(|(_, hold)| hold);
-    // A view keeps the rows of its state, not `oldest`.
-    let read = holds::all_read(conn, open, now)?.first().copied().filter(|seq| *seq < head.oldest);
-    let used = stored::used(conn)?;
-    let mut without_file = Vec::new();
-    for ContentLimit { pattern, .. } in &set.content {
-        if pattern.is_without_file(|path| view.lookup(path).map(|node| node.map(|node| node.kind)))? {
-            without_file.push(pattern.clone());
-        }
-    }
-    Ok(RetentionState {
-        full: set.stored.is_some_and(|limit| room::is_full(limit, used)),
-        stored: used,
-        set,
-        oldest: Seq(head.oldest),
+    let allowed = set.oldest(head.seq, now, None, until)?;
+    let past = Past {
+        head,
         oldest_time,
-        folded: Seq(head.folded),
-        held_by: kept.or(read.map(|_| Hold::Reader)),
-        without_file,
-    })
+        allowed,
+        kept: holds::first_kept(view)?,
+        read: holds::all_read(conn, open, now)?.first().copied(),
+        stored: stored::used(conn)?,
+    };
+    shared::state(set, past, |path| Ok(view.lookup(path)?.map(|node| node.kind)))
 }
 
 #[cfg(test)]
@@ -85,11 +65,11 @@ mod tests {
     use super::*;
     use crate::engine::sqlite::SqliteFs;
     use crate::env::Env;
+    use crate::error::ErrorKind;
     use crate::fs::{AccountStore as _, FileSystem as _};
-    use crate::model::Op;
-    use crate::path::TreePath;
+    use crate::model::{Op, Seq};
     use crate::rule::PathPattern;
-    use crate::rule::retention::Keep;
+    use crate::rule::retention::{ContentLimit, Keep};
 
     #[test]
     fn retention_is_stored_and_in_force() {

@@ -2,12 +2,12 @@
 //! own, as a check does: what a commit changes between two pieces counts as it is then. Memory does not grow
 //! with the account.
 
-use std::collections::BTreeMap;
 use std::fs;
 
 use rusqlite::{Connection, Row, params};
 
 use crate::engine::relational::open_pasts::OpenPasts;
+use crate::engine::relational::usage::{HeldSpan, NodeBytes, UsageCount};
 use crate::engine::sqlite::SqliteFs;
 use crate::engine::sqlite::commit::stored::{self, Pages};
 use crate::engine::sqlite::maintain::holds;
@@ -15,9 +15,9 @@ use crate::engine::sqlite::query::read_view::ReadView;
 use crate::engine::sqlite::schema::DATABASE;
 use crate::engine::sqlite::tables::{commit_log, head, retention, staged};
 use crate::error::{Error, ErrorKind, Result};
-use crate::fs::store::{MAX_USAGE_PATHS, PathUsage, StoredUsage};
+use crate::fs::store::StoredUsage;
 use crate::model::{At, Kind, Timestamp, Within};
-use crate::path::{SYSTEM, TreePath};
+use crate::path::TreePath;
 use crate::runtime::disk::dir_of;
 use crate::sqlite::{DbResult, all, one};
 
@@ -26,47 +26,6 @@ const ROWS: usize = if cfg!(test) { 3 } else { 1000 };
 /// Bytes that a row takes on average besides its texts and content: its key, its numbers, and its share of
 /// the indexes and of the space that pages leave free.
 const ROW: u64 = 96;
-
-/// Bytes of a node.
-#[derive(Clone, Copy, Debug, Default)]
-struct NodeBytes {
-    live: u64,
-    history: u64,
-    /// Part of the history that snapshots and other readers of the past keep.
-    held: u64,
-}
-
-/// Commits whose states only readers of the past keep: after the first, up to and including the second.
-#[derive(Clone, Copy, Debug)]
-struct HeldSpan(u64, u64);
-
-/// The first children of a path, by name, with the bytes at and below them.
-#[derive(Default)]
-struct Children {
-    counted: BTreeMap<String, NodeBytes>,
-    more: bool,
-}
-
-impl Children {
-    fn add(&mut self, child: &str, bytes: NodeBytes) {
-        if let Some(known) = self.counted.get_mut(child) {
-            known.live += bytes.live;
-            known.history += bytes.history;
-            return;
-        }
-        if self.counted.len() >= MAX_USAGE_PATHS {
-            self.more = true;
-            let is_early = self.counted.last_key_value().is_some_and(|(last, _)| child < last.as_str());
-            if !is_early {
-                return;
-            }
-            // A name that goes never returns, because the last of the list only becomes an earlier one: the
-            // names that stay were counted from the beginning.
-            self.counted.pop_last();
-        }
-        self.counted.insert(child.to_owned(), bytes);
-    }
-}
 
 impl SqliteFs {
     /// Implements `AccountStore::usage` on this thread, for a handle that reaches the paths `within`.
@@ -81,32 +40,13 @@ impl SqliteFs {
             Ok((sizes(view)?, held_span(view, &self.inner.pasts)?))
         })?;
         self.file_sizes(&mut usage)?;
-        let mut children = Children::default();
-        self.each_node(span, |bytes, path| {
-            usage.live += bytes.live;
-            usage.history += bytes.history;
-            usage.snapshots += bytes.held;
-            if let Some(path) = path {
-                if is_in_overlay(path) {
-                    usage.overlays += bytes.live + bytes.history;
-                }
-                if within.contains(path)
-                    && let Some(child) = child_of(path, below)
-                {
-                    children.add(child, bytes);
-                }
-            }
-        })?;
+        let mut count = UsageCount::new(usage, below, within);
+        self.each_node(span, |bytes, path| count.add(bytes, path))?;
+        let mut usage = count.finish();
         usage.log = self.sum(LOG)?;
         for sql in INDEX {
             usage.index += self.sum(sql)?;
         }
-        usage.more = children.more;
-        let path = |name: &str| TreePath::from_row(below.key(), name);
-        let counted = children.counted.iter();
-        usage.paths = counted
-            .map(|(name, bytes)| PathUsage { path: path(name), live: bytes.live, history: bytes.history })
-            .collect();
         Ok(usage)
     }
 
@@ -235,15 +175,7 @@ impl NodeCount {
 
     /// Returns the bytes of the node once all rows are counted.
     fn bytes(&self) -> NodeBytes {
-        let NodeBytes { live, history, held } = self.counted;
-        // One of the versions is the current one.
-        let version = ROW.min(history);
-        let (live, history) = (live + version, history - version);
-        match self.is_named {
-            true => NodeBytes { live, history, held },
-            // Removed: all of it is history, and a snapshot may show its last state.
-            false => NodeBytes { live: 0, history: live + history, held },
-        }
+        self.counted.of_rows(ROW, self.is_named)
     }
 
     /// Counts at most `left` rows, and takes them from it. Returns true if no more are left.
@@ -293,7 +225,7 @@ impl NodeCount {
     fn extents(
         &mut self,
         conn: &Connection,
-        HeldSpan(since, until): HeldSpan,
+        span: HeldSpan,
         after: (i64, u64),
         limit: usize,
     ) -> DbResult<usize> {
@@ -306,7 +238,7 @@ impl NodeCount {
         for (till, _, bytes) in &rows {
             let NodeBytes { live, history, held } = &mut self.counted;
             *(if *till == 0 { live } else { history }) += bytes;
-            if (since + 1..=until).contains(till) {
+            if span.has(*till) {
                 *held += bytes;
             }
         }
@@ -358,16 +290,6 @@ fn names(conn: &Connection, ino: u64) -> DbResult<(u64, Option<TreePath>)> {
 fn pair(row: &Row<'_>) -> rusqlite::Result<Option<TreePath>> {
     let (dir, name): (Option<String>, Option<String>) = (row.get(0)?, row.get(1)?);
     Ok(dir.zip(name).map(|(dir, name)| TreePath::from_row(&dir, &name)))
-}
-
-/// Returns true for a path in the upper layer of an overlay.
-fn is_in_overlay(path: &TreePath) -> bool {
-    path.key().strip_prefix(SYSTEM).is_some_and(|rest| rest.starts_with("/overlays/"))
-}
-
-/// Returns the name of the child of a directory that a path is, or is below; `None` for any other path.
-fn child_of<'p>(path: &'p TreePath, below: &TreePath) -> Option<&'p str> {
-    path.key().strip_prefix(below.key())?.strip_prefix('/')?.split('/').next()
 }
 
 #[cfg(test)]
@@ -514,22 +436,6 @@ mod tests {
         assert_eq!(account.usage("/").snapshots / 1000, 40, "its rows stay");
         drop(view);
         assert_eq!(account.usage("/").snapshots, 0, "the next collection removes it");
-    }
-
-    #[test]
-    fn first_children_are_counted_completely() {
-        let mut children = Children::default();
-        let bytes = NodeBytes { live: 1, ..NodeBytes::default() };
-        // Backwards, so that each new name drives out the last one.
-        for round in 0..2 {
-            for n in (0..=MAX_USAGE_PATHS).rev() {
-                children.add(&format!("{n:05}"), bytes);
-            }
-            assert!(children.more, "{round}");
-        }
-        assert_eq!(children.counted.len(), MAX_USAGE_PATHS);
-        assert!(!children.counted.contains_key(&format!("{MAX_USAGE_PATHS:05}")));
-        assert!(children.counted.values().all(|counted| counted.live == 2));
     }
 
     #[test]

@@ -7,8 +7,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, params};
 
-use crate::error::{Error, ErrorKind};
-use crate::rule::PathPattern;
+use crate::engine::relational::retention::content_limit;
 use crate::rule::retention::{ContentLimit, Retention};
 use crate::sqlite::{DbResult, all, one};
 
@@ -21,15 +20,8 @@ pub(crate) fn get(conn: &Connection) -> DbResult<Retention> {
     let rows = all(conn, "SELECT class, keep FROM content_limit ORDER BY class", [], |row| {
         Ok((row.get::<_, String>(0)?, row.get::<_, u64>(1)?))
     })?;
-    let mut content = Vec::with_capacity(rows.len());
-    for (class, keep) in rows {
-        // Without a limit that cannot be read, more would be kept than the operator has set.
-        let pattern = PathPattern::parse_stored(&class).map_err(|error| {
-            let message = format!("the content limit for {class} cannot be read; use the garth that set it");
-            Error::new(ErrorKind::Corrupt, message).with_source(error)
-        })?;
-        content.push(ContentLimit { pattern, keep: Duration::from_secs(keep) });
-    }
+    let content = rows.iter().map(|(class, keep)| Ok(content_limit(class, *keep)?));
+    let content = content.collect::<DbResult<Vec<_>>>()?;
     Ok(Retention { age: age.map(Duration::from_secs), commits, stored, content })
 }
 
@@ -108,6 +100,7 @@ pub(crate) fn change_held(
 mod tests {
     use super::*;
     use crate::engine::sqlite::schema;
+    use crate::rule::PathPattern;
 
     #[test]
     fn retention_is_read_as_it_was_set() {
