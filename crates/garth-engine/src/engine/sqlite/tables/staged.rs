@@ -115,6 +115,11 @@ pub(crate) fn any_ended(conn: &Connection, now: Timestamp) -> DbResult<bool> {
     Ok(one(conn, "SELECT 1 FROM staged WHERE lease <= ?1 LIMIT 1", [now.0], |_| Ok(()))?.is_some())
 }
 
+/// Returns the first end of the lease of an upload.
+pub(crate) fn first_end(conn: &Connection) -> DbResult<Option<i64>> {
+    Ok(conn.prepare_cached("SELECT min(lease) FROM staged")?.query_row([], |row| row.get(0))?)
+}
+
 /// Returns true if there is an upload, finished or not.
 pub(crate) fn any(conn: &Connection) -> DbResult<bool> {
     Ok(one(conn, "SELECT 1 FROM staged LIMIT 1", [], |_| Ok(()))?.is_some())
