@@ -169,9 +169,9 @@ fn given_back(done: io::Result<()>, len: u64) -> Result<u64> {
     match done {
         Ok(()) => Ok(len),
         Err(error) => match error.kind() {
-            // Removed with its file; or this filesystem cannot punch holes, so that a pack gives its space back
-            // only with its file. If the range stayed listed, it would wait for ever, and a collection would be
-            // due each minute.
+            // Removed with its file; or this filesystem cannot punch holes, so that a pack gives its space
+            // back only with its file. If the range stayed listed, it would wait for ever, and a collection
+            // would be due each minute.
             io::ErrorKind::NotFound | io::ErrorKind::Unsupported => Ok(0),
             _ => Err(failed("a pack file cannot give space back")(error)),
         },

@@ -62,7 +62,8 @@ impl ReadView<'_> {
             false => how_to_free(bytes.saturating_sub(room), arriving),
         };
         let message = format!(
-            "uploads that arrive or that no commit has used may have {room} bytes and be {MAX_UPLOADS}; {advice}"
+            "uploads that arrive or that no commit has used may have {room} bytes and be {MAX_UPLOADS}; \
+             {advice}"
         );
         Err(Error::new(ErrorKind::QuotaExceeded, message).into())
     }
