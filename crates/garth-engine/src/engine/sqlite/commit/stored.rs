@@ -60,18 +60,16 @@ pub(super) fn check(
     let arriving = growth.saturating_add(uploaded);
     // With its uploads counted twice: mostly there is room even so.
     if check_room(limit, used, arriving).is_err() {
-        let used = match uploaded {
-            0 => used,
-            _ => {
-                let kept = staged::kept(rows.conn, &delta.staged).map_err(|e| e.describe(&SUBJECT))?;
-                // Uploads count by their length, not by what is stored for them, as other content does.
-                let used = used.saturating_sub(kept.own);
-                // Uploads that wait for their commits must not refuse each other: the first commit takes the
-                // room. What comes with an upload and is longer does not, or any upload would lift the limit.
-                used.saturating_sub(if growth <= uploaded { kept.others } else { 0 })
-            }
-        };
-        check_room(limit, used, arriving).map_err(|_| full_for(batch))?;
+        let mut given_up = 0;
+        if uploaded > 0 {
+            let kept = staged::kept(rows.conn, &delta.staged).map_err(|error| error.describe(&SUBJECT))?;
+            // Uploads that wait for their commits must not refuse each other: the first commit takes the
+            // room. What comes with an upload and is longer does not, or any upload would lift the limit.
+            let others = if growth <= uploaded { kept.others } else { 0 };
+            // Its own count by their length, not by what is stored for them, as other content does.
+            given_up = kept.own.saturating_add(others);
+        }
+        check_room(limit, used.saturating_sub(given_up), arriving).map_err(|_| full_for(batch))?;
     }
     *unwritten = unwritten.saturating_add(index);
     Ok(planned)

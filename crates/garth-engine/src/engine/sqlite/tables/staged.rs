@@ -304,8 +304,7 @@ mod tests {
 
     /// Records a finished upload of `pieces` chunks of one byte each, the first with this id.
     fn upload(conn: &Connection, id: u128, first: u64, pieces: usize) {
-        let chunks = first..first + pieces as u64;
-        for chunk in chunks.clone() {
+        for chunk in first..first + pieces as u64 {
             let sql = "INSERT INTO chunk (id, sum, data, len) VALUES (?1, x'00', x'00', 1)";
             conn.prepare_cached(sql).unwrap().execute([chunk]).unwrap();
         }
