@@ -275,6 +275,7 @@ impl<R: Rows> Planner<'_, R> {
         if sum.len() > SHORT_SUM
             && let Some(id) = self.rows.stored(&sum)?.share(&mut sum)
         {
+            self.delta.shared.insert(id, length);
             return Ok((id, length));
         }
         let id = self.next_chunk;

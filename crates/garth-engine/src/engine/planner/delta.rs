@@ -50,6 +50,8 @@ pub struct Delta {
     pub extents: BTreeMap<u64, ExtentChange>,
     /// New chunks, by number.
     pub chunks: BTreeMap<u64, Chunk>,
+    /// Lengths of chunks that the batch did not write, because the account had their content, by number.
+    pub shared: BTreeMap<u64, u64>,
     /// New chunks that are shared by content, by BLAKE3 hash.
     pub(super) dedup: HashMap<Vec<u8>, u64>,
     /// New expiry of nodes, by inode; `None` if they never expire or were removed.
@@ -234,6 +236,7 @@ impl Delta {
             .map(|row| row.chunk)
             .collect();
         self.chunks.retain(|id, _| live.contains(id));
+        self.shared.retain(|id, _| live.contains(id));
         self.extents.retain(|_, change| !change.closed.is_empty() || !change.added.is_empty());
     }
 }

@@ -82,10 +82,13 @@ fn ended(delta: &Delta) -> u64 {
     (names.count() + extents + snapshots.count()) as u64
 }
 
-/// Returns about the bytes that the rows of a batch add. Content that is stored already adds none. `moved`
-/// are the number of names in moved and removed subtrees, and the bytes of their paths.
+/// Returns about the bytes that the rows of a batch add, apart from its uploads. Content that the account
+/// stores once, because it had it before, counts as new content does: otherwise the room would tell a caller
+/// whether others have content that it cannot read. `moved` are the number of names in moved and removed
+/// subtrees, and the bytes of their paths.
 pub fn growth(delta: &Delta, batch: &Batch, moved: (u64, u64)) -> u64 {
     let content: usize = delta.chunks.values().map(|chunk| chunk.data.len()).sum();
+    let shared = delta.shared.values().fold(0_u64, |sum, length| sum.saturating_add(*length));
     let attributes: usize = delta.attributes.values().map(Attributes::weight).sum();
     let targets: usize = delta.nodes.values().filter_map(|node| node.target.as_ref()).map(String::len).sum();
     let note = batch.idempotency.as_ref().map_or(0, |record| record.note.len());
@@ -94,6 +97,7 @@ pub fn growth(delta: &Delta, batch: &Batch, moved: (u64, u64)) -> u64 {
     let paths: usize = delta.names.keys().map(|(dir, name)| dir.len() + name.len()).sum();
     let rows = names.saturating_add((delta.nodes.len() + delta.attributes.len() + extents) as u64);
     ((content + attributes + targets + note) as u64)
+        .saturating_add(shared)
         .saturating_add(moved.1.saturating_add(paths as u64).saturating_mul(PATHS))
         .saturating_add(rows.saturating_mul(ROW))
         .saturating_add(COMMIT)
@@ -119,4 +123,10 @@ pub fn index_growth(delta: &Delta, stored: impl Fn(u64, u64) -> Result<Attribute
         }
     }
     Ok(text / TEXT)
+}
+
+/// Returns the length of the uploads that a batch uses, whether or not the account had their content before.
+pub fn uploaded(delta: &Delta) -> u64 {
+    let pieces = delta.staged.iter().flat_map(|(_, body)| &body.0);
+    pieces.fold(0, |sum, (_, length)| sum.saturating_add(*length))
 }

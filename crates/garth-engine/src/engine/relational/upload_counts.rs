@@ -10,6 +10,9 @@ use crate::threads::lock::lock;
 /// Nanoseconds for which discarded bytes are counted together.
 const MINUTE: i64 = 60_000_000_000;
 
+/// Seconds for which the bytes of a discarded upload are counted; up to a minute longer.
+pub const DISCARDED: i64 = 3600;
+
 /// Number of uploads of an owner, and the bytes of room that they take.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct UploadCount {
@@ -17,6 +20,32 @@ pub struct UploadCount {
     pub uploads: u64,
     /// Bytes of room.
     pub bytes: u64,
+}
+
+/// Uploads of an owner that are in progress, and discarded ones.
+#[derive(Clone, Debug, Default)]
+pub struct OwnUploads {
+    /// Uploads in progress. Their bytes include those of discarded uploads.
+    pub count: UploadCount,
+    /// Times from which bytes of discarded uploads are counted no longer, in order, with these bytes.
+    freed: Vec<(Timestamp, u64)>,
+}
+
+impl OwnUploads {
+    /// Returns the time from which at least so many bytes of discarded uploads are counted no longer; `None`
+    /// if they have fewer.
+    pub fn freed_at(&self, bytes: u64) -> Option<Timestamp> {
+        let mut sum = 0_u64;
+        self.freed.iter().find_map(|(time, freed)| {
+            sum = sum.saturating_add(*freed);
+            (sum >= bytes).then_some(*time)
+        })
+    }
+
+    /// Returns the time from which no bytes of discarded uploads are counted; `None` if none are now.
+    pub fn all_freed_at(&self) -> Option<Timestamp> {
+        self.freed.last().map(|(time, _)| *time)
+    }
 }
 
 /// Uploads in progress in this process, by owner, with the bytes that they have or are expected to have; and
@@ -77,8 +106,8 @@ impl UploadCounts {
         }
     }
 
-    /// Counts the bytes of an upload that is discarded `now`, until a time and up to a minute longer.
-    pub fn discard(&self, owner: &str, bytes: u64, now: Timestamp, until: Timestamp) {
+    /// Counts the bytes of an upload that is discarded `now`, for [`DISCARDED`] seconds.
+    pub fn discard(&self, owner: &str, bytes: u64, now: Timestamp) {
         let mut owners = lock(&self.discarded);
         owners.retain(|_, minutes| {
             minutes.retain(|minute, _| *minute >= minute_of(now));
@@ -86,8 +115,7 @@ impl UploadCounts {
         });
         if bytes > 0 {
             let minutes = owners.entry(owner.to_owned()).or_default();
-            let of_minute = minutes.entry(minute_of(until)).or_default();
-            *of_minute = of_minute.saturating_add(bytes);
+            add(minutes, last_minute(now), bytes);
         }
     }
 
@@ -102,15 +130,82 @@ impl UploadCounts {
     }
 
     /// Returns the uploads of an owner. Discarded ones count with their bytes alone.
-    pub fn of(&self, owner: &str, now: Timestamp) -> UploadCount {
-        let UploadCount { uploads, bytes } = lock(&self.in_progress).get(owner).copied().unwrap_or_default();
-        let owners = lock(&self.discarded);
-        let minutes = owners.get(owner).into_iter().flat_map(|minutes| minutes.range(minute_of(now)..));
-        let bytes = minutes.fold(bytes, |sum, (_, bytes)| sum.saturating_add(*bytes));
-        UploadCount { uploads, bytes }
+    pub fn of(&self, owner: &str, now: Timestamp) -> OwnUploads {
+        let mut count = lock(&self.in_progress).get(owner).copied().unwrap_or_default();
+        let mut owners = lock(&self.discarded);
+        let Some(minutes) = owners.get_mut(owner) else { return OwnUploads { count, freed: Vec::new() } };
+        // What was discarded while the clock was ahead would take room until the clock gets there again.
+        let last = last_minute(now);
+        let ahead = minutes.split_off(&last.saturating_add(1));
+        add(minutes, last, ahead.into_values().fold(0, u64::saturating_add));
+        let mut freed = Vec::new();
+        for (minute, bytes) in minutes.range(minute_of(now)..) {
+            count.bytes = count.bytes.saturating_add(*bytes);
+            freed.push((Timestamp(minute.saturating_add(1).saturating_mul(MINUTE)), *bytes));
+        }
+        OwnUploads { count, freed }
+    }
+}
+
+fn add(minutes: &mut BTreeMap<i64, u64>, minute: i64, bytes: u64) {
+    if bytes > 0 {
+        let of_minute = minutes.entry(minute).or_default();
+        *of_minute = of_minute.saturating_add(bytes);
     }
 }
 
 fn minute_of(time: Timestamp) -> i64 {
     time.0.div_euclid(MINUTE)
+}
+
+/// Returns the last minute in which an upload counts that is discarded now.
+fn last_minute(now: Timestamp) -> i64 {
+    minute_of(now.plus_seconds(DISCARDED))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Timestamp = Timestamp(1_700_000_000_000_000_000);
+
+    /// Returns the bytes that count, and the time from which none do.
+    fn bytes(counts: &UploadCounts, now: Timestamp) -> (u64, Option<Timestamp>) {
+        let uploads = counts.of("her", now);
+        (uploads.count.bytes, uploads.all_freed_at())
+    }
+
+    #[test]
+    fn discarded_bytes_are_freed_in_order() {
+        let counts = UploadCounts::default();
+        for (minutes, bytes) in [(0, 100), (2, 10), (2, 5)] {
+            counts.discard("her", bytes, NOW.plus_seconds(60 * minutes));
+        }
+        let now = NOW.plus_seconds(120);
+        let uploads = counts.of("her", now);
+        assert_eq!(uploads.count.bytes, 115);
+        let [first, last] = [1, 101].map(|bytes| uploads.freed_at(bytes).unwrap());
+        assert_eq!(last.0 - first.0, 2 * MINUTE);
+        assert_eq!((uploads.freed_at(100), uploads.freed_at(115)), (Some(first), Some(last)));
+        assert_eq!((uploads.freed_at(116), uploads.all_freed_at()), (None, Some(last)));
+        assert!(first >= NOW.plus_seconds(DISCARDED) && first <= NOW.plus_seconds(DISCARDED + 60));
+        for (time, left) in
+            [(Timestamp(first.0 - 1), 115), (first, 15), (Timestamp(last.0 - 1), 15), (last, 0)]
+        {
+            assert_eq!(bytes(&counts, time).0, left, "{time:?}");
+        }
+        assert_eq!(counts.of("another", now).all_freed_at(), None);
+    }
+
+    #[test]
+    fn bytes_discarded_by_a_clock_ahead_are_freed_in_an_hour() {
+        let counts = UploadCounts::default();
+        counts.discard("her", 100, NOW.plus_seconds(80 * 365 * 24 * 3600));
+        counts.discard("her", 10, NOW);
+        let (counted, freed) = bytes(&counts, NOW);
+        assert_eq!(counted, 110);
+        let freed = freed.unwrap();
+        assert!(freed <= NOW.plus_seconds(DISCARDED + 60), "{freed:?}");
+        assert_eq!(bytes(&counts, freed), (0, None));
+    }
 }

@@ -216,11 +216,16 @@ fn equal_content_is_stored_once_from_64_kib() {
         Op::write(at("/d"), small.clone()),
     ]);
     assert_eq!(delta.chunks.len(), 3, "one for the two large ones of the batch, one for each small one");
+    assert!(delta.shared.is_empty());
     assert_eq!(extents(&delta, store.node_of("/a").ino), extents(&delta, store.node_of("/b").ino));
 
-    let Applied { delta, .. } = store.run([Op::write(at("/e"), large), Op::write(at("/f"), small)]);
+    let Applied { delta, .. } = store.run([Op::write(at("/e"), large.clone()), Op::write(at("/f"), small)]);
     assert_eq!(delta.chunks.len(), 1, "the large one is stored, the small one is not looked for");
+    assert_eq!(delta.shared.values().copied().collect::<Vec<_>>(), [DEDUP_FROM as u64]);
     assert_eq!(store.content("/e"), store.content("/a"));
+
+    let Applied { delta, .. } = store.run([Op::write(at("/g"), large), Op::write(at("/g"), "short")]);
+    assert!(delta.shared.is_empty(), "as chunks that the batch itself has replaced");
 }
 
 #[test]

@@ -51,20 +51,26 @@ pub(super) fn check(
     let (used, arriving) = count().map_err(|error| error.describe(&SUBJECT))?;
     let index = room::index_growth(delta, |ino, seq| rows.attributes(ino, seq))?;
     let (used, growth) = (used.saturating_add(*unwritten), arriving.saturating_add(index));
-    if check_room(limit, used, growth).is_err() {
-        if delta.staged.is_empty() {
-            return Err(full_for(batch));
+    let uploaded = room::uploaded(delta);
+    let arriving = growth.saturating_add(uploaded);
+    // With its uploads counted twice: mostly there is room even so.
+    if check_room(limit, used, arriving).is_err() {
+        let mut given_up = 0;
+        if uploaded > 0 {
+            let kept = staged::kept(rows.conn, &delta.staged).map_err(|error| error.describe(&SUBJECT))?;
+            // Uploads that wait for their commits must not refuse each other: the first commit takes the
+            // room. What comes with an upload and is longer does not, or any upload would lift the limit.
+            let others = if growth <= uploaded { kept.others } else { 0 };
+            // Its own count by their length, not by what is stored for them, as other content does.
+            given_up = kept.own.saturating_add(others);
         }
-        // Uploads that wait for their commits must not refuse each other: the first commit takes the room.
-        let own = delta.staged.iter().map(|(id, _)| *id).collect();
-        let waiting = staged::kept(rows.conn, &own).map_err(|error| error.describe(&SUBJECT))?;
-        check_room(limit, used.saturating_sub(waiting), growth)?;
+        check_room(limit, used.saturating_sub(given_up), arriving).map_err(|_| full_for(batch))?;
     }
     *unwritten = unwritten.saturating_add(index);
     Ok(planned)
 }
 
-/// Returns about the bytes that the rows of a batch add. Content that is stored already adds none.
+/// Returns about the bytes that the rows of a batch add, apart from its uploads.
 fn growth(conn: &Connection, delta: &Delta, batch: &Batch) -> DbResult<u64> {
     let (mut names, mut paths) = (0_u64, 0_u64);
     // The names of moved and removed subtrees go on in rows of the past.

@@ -200,7 +200,7 @@ impl FileSystem for SqliteFs {
         let uploads = self.inner.writer.uploads();
         let (arriving, of_all) = (uploads.of(self.reach.owner_key(), now), uploads.bytes());
         let args = (at.clone(), *content);
-        self.reading(&args, move |view, (at, content)| view.admit(at, content, arriving, of_all)).await
+        self.reading(&args, move |view, (at, content)| view.admit(at, content, &arriving, of_all)).await
     }
 
     async fn discard(&self, _at: &At, staged: &StagedBody) -> Result<()> {

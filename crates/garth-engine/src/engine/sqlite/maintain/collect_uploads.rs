@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 
+use crate::engine::relational::upload_counts::DISCARDED;
 use crate::engine::sqlite::filesystem::Inner;
 use crate::engine::sqlite::maintain::step::{Times, Turn};
 use crate::engine::sqlite::tables::staged::{self, Due};
@@ -19,7 +20,7 @@ use crate::runtime::ticker::Tick;
 /// Time for which content that commits may have used stays in its file: reads of other processes, and
 /// backups, may have begun before it was removed. The bytes of an upload that is given up take the room of
 /// its owner for as long, whatever is removed, so that the room reveals nothing.
-const GRACE: Duration = Duration::from_secs(3600);
+const GRACE: Duration = Duration::from_secs(DISCARDED.unsigned_abs());
 
 impl SqliteFs {
     /// Gives up a finished upload of the owner of this handle, and removes what no other content shares, with
@@ -28,11 +29,10 @@ impl SqliteFs {
         let (owner, writer) = (self.reach.owner_key().to_owned(), Arc::clone(&self.inner.writer));
         let env = self.inner.runtime.env().clone();
         let now = env.now();
-        let until = now.plus_seconds(GRACE.as_secs().cast_signed());
         let end = move |conn: &Connection| {
             let bytes = staged::end(conn, id, &owner)?;
             // Here, as the caller may drop the future.
-            writer.uploads().discard(&owner, bytes.unwrap_or(0), now, until);
+            writer.uploads().discard(&owner, bytes.unwrap_or(0), now);
             if bytes.is_none() {
                 return Ok(None);
             }
@@ -302,11 +302,32 @@ mod tests {
         }
         account.admit("/a", Incoming { arrives: 0, ..content }).unwrap();
         account.clock.advance(GRACE);
-        assert!(account.admit("/a", content).unwrap_err().is(ErrorKind::QuotaExceeded));
+        let refused = account.admit("/a", content).unwrap_err();
+        assert!(refused.is(ErrorKind::QuotaExceeded), "{refused}");
         account.clock.advance(Duration::from_secs(60));
+        let free = account.fs.runtime().env().now().0.div_euclid(60_000_000_000) * 60_000_000_000;
+        let free = Timestamp(free).to_rfc3339();
+        assert!(refused.message().ends_with(&format!("enough of it is free at {free}")), "{refused}");
         account.admit("/a", content).unwrap();
         account.fs.collect_uploads().unwrap();
         assert_eq!(account.fs.pack_files().unwrap(), [""; 0]);
+    }
+
+    #[test]
+    fn refusal_says_when_discarded_uploads_free_their_room() {
+        let account = account();
+        let refusal = |arrives: usize| {
+            let content = Incoming { room: LONG as u64, arrives: arrives as u64, ..Incoming::default() };
+            account.admit("/a", content).unwrap_err().message().to_owned()
+        };
+        assert!(!refusal(LONG + 1).contains("free at"));
+        let [discarded, waiting] = [1, 2].map(|byte| account.upload(byte));
+        block_on(account.fs.discard(&at("/a"), &discarded)).unwrap();
+        assert!(refusal(0).contains("enough of it is free at"), "the waiting upload takes the rest");
+        let both = refusal(1);
+        assert!(both.contains("all of it is free at") && both.contains("commit"), "{both}");
+        block_on(account.fs.discard(&at("/a"), &waiting)).unwrap();
+        assert!(refusal(LONG).contains("enough of it is free at"));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::engine::sqlite::maintain::{content_age, shrink};
 use crate::engine::sqlite::query::read_view::ReadView;
 use crate::engine::sqlite::tables::fold::{self, Phase};
 use crate::engine::sqlite::tables::{
-    chunk_refs, commit_log, content_gone, expiry, head, idempotency, leases, packs, times_ahead,
+    chunk_refs, commit_log, content_gone, expiry, head, idempotency, leases, packs, staged, times_ahead,
 };
 use crate::model::Timestamp;
 use crate::rule::retention::nanoseconds;
@@ -28,6 +28,8 @@ pub(super) fn due(view: &ReadView<'_>, now: Timestamp, searched_at: i64) -> DbRe
     let grace = nanoseconds(GRACE);
     let mut times = vec![of_the_past(view, now)?, of_content(view, now, searched_at)?, expiry::first(conn)?];
     times.push(idempotency::first_end(conn)?.map(|end| end.saturating_add(RECORDS)));
+    // Also uploads of a process that has ended.
+    times.push(staged::first_end(conn)?);
     times.push(chunk_refs::any_unused(conn)?.map(|_| now.0));
     times.push(shrink::is_due(conn)?.then_some(now.0));
     times.push(times_ahead::any(conn, now)?.then_some(now.0));

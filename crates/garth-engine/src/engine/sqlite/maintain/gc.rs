@@ -51,7 +51,9 @@ impl SqliteFs {
         let mut collected = Collected { expired: self.record_expired()?, ..Collected::default() };
         collected.oldest = self.announce(now, exact)?;
         self.correct_times()?;
-        self.forget_ended(times.uploads(), &mut collected)?;
+        // Without an operator, uploads have the time that their clients were told.
+        let uploads = if exact { times.uploads() } else { Due::leases(now) };
+        self.forget_ended(uploads, &mut collected)?;
         let removed_writes = self.take_back(times, &mut collected)?;
         self.merge(&removed_writes, &mut collected)?;
         self.age_content(times, &mut collected)?;
@@ -288,6 +290,28 @@ mod tests {
         let write = |body: Body| block_on(account.fs.commit(Batch::new([Op::write(at("/a"), body)])));
         assert!(write(old).unwrap_err().is(ErrorKind::NotFound));
         write(new).unwrap();
+        account.assert_sound();
+    }
+
+    #[test]
+    fn collection_without_an_operator_keeps_uploads_for_their_lease() {
+        let account = SampleAccount::new();
+        let (used, unused) = (upload(&account, 1), upload(&account, 2));
+        let next = || block_on(account.fs.collect_next()).unwrap();
+        let end = next().unwrap();
+        assert_eq!(end, account.now().plus_seconds(24 * 3600));
+        account.clock.advance(Duration::from_secs(23 * 3600));
+        assert_eq!(account.fs.collect_past(GRACE, false).unwrap().staged, 0);
+        account.commit([Op::write(at("/a"), used)]);
+        assert_eq!(next(), Some(end), "that of the other");
+        account.clock.advance(Duration::from_secs(3600));
+        assert!(next().unwrap() <= account.now());
+        assert_eq!(account.fs.collect_past(GRACE, false).unwrap().staged, 1);
+        let late = block_on(account.fs.commit(Batch::new([Op::write(at("/b"), unused)])));
+        assert!(late.unwrap_err().is(ErrorKind::NotFound));
+        account.clock.advance(GRACE);
+        account.fs.collect_past(GRACE, false).unwrap();
+        assert_eq!(next(), None);
         account.assert_sound();
     }
 

@@ -113,14 +113,8 @@ impl SqliteFs {
             if let Some(file) = hole.file.as_ref().filter(|_| !hole.is_used) {
                 let path = self.inner.packs.folder().join(file);
                 let opened = fs::File::options().write(true).open(path);
-                match opened.and_then(|file| punch_hole(&file, hole.pos, hole.len)) {
-                    Ok(()) => collected.freed += hole.len,
-                    // Removed with its file.
-                    Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                    // This filesystem cannot punch holes: a pack gives its space back only with its file.
-                    Err(error) if error.kind() == io::ErrorKind::Unsupported => break,
-                    Err(error) => return Err(failed("a pack file cannot give space back")(error)),
-                }
+                let done = opened.and_then(|file| punch_hole(&file, hole.pos, hole.len));
+                collected.freed += given_back(done, hole.len)?;
             }
             punched.push(hole);
         }
@@ -170,6 +164,20 @@ impl SqliteFs {
     }
 }
 
+/// Returns the bytes that a range has given back, which is then forgotten.
+fn given_back(done: io::Result<()>, len: u64) -> Result<u64> {
+    match done {
+        Ok(()) => Ok(len),
+        Err(error) => match error.kind() {
+            // Removed with its file; or this filesystem cannot punch holes, so that a pack gives its space
+            // back only with its file. If the range stayed listed, it would wait for ever, and a collection
+            // would be due each minute.
+            io::ErrorKind::NotFound | io::ErrorKind::Unsupported => Ok(0),
+            _ => Err(failed("a pack file cannot give space back")(error)),
+        },
+    }
+}
+
 /// Returns the number of chunks removed, their bytes, and true if there are more.
 pub(super) fn remove_chunks(
     conn: &Connection,
@@ -193,6 +201,7 @@ pub(super) fn remove_chunks(
 mod tests {
     use super::*;
     use crate::engine::sqlite::maintain::sample_account::{GRACE, SampleAccount, at};
+    use crate::error::ErrorKind;
     use crate::model::{Body, ByteRange, Op};
     use crate::runtime::failpoint::Failure;
 
@@ -323,6 +332,16 @@ mod tests {
             );
         }
         account.assert_sound();
+    }
+
+    #[test]
+    fn range_without_holes_in_files_waits_for_nothing() {
+        let done = |kind: io::ErrorKind| given_back(Err(kind.into()), 5).map_err(|error| error.kind());
+        assert_eq!(given_back(Ok(()), 5).unwrap(), 5);
+        assert_eq!([io::ErrorKind::Unsupported, io::ErrorKind::NotFound].map(done), [Ok(0), Ok(0)]);
+        // Tried again by the next collection.
+        assert_eq!(done(io::ErrorKind::StorageFull), Err(ErrorKind::NoSpace));
+        assert_eq!(done(io::ErrorKind::Other), Err(ErrorKind::Io));
     }
 
     #[test]

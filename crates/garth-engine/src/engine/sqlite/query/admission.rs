@@ -1,7 +1,7 @@
 //! Refusals of content before it is received.
 
 use crate::engine::relational::room::check_room;
-use crate::engine::relational::upload_counts::UploadCount;
+use crate::engine::relational::upload_counts::OwnUploads;
 use crate::engine::sqlite::commit::stored;
 use crate::engine::sqlite::query::read_view::ReadView;
 use crate::engine::sqlite::tables::{head, quotas, staged};
@@ -20,7 +20,7 @@ impl ReadView<'_> {
         &self,
         at: &At,
         content: &Incoming,
-        arriving: UploadCount,
+        arriving: &OwnUploads,
         of_all: u64,
     ) -> DbResult<()> {
         self.check_room(content, arriving)?;
@@ -48,19 +48,37 @@ impl ReadView<'_> {
         Ok(refuse(&within, counted)?)
     }
 
-    fn check_room(&self, content: &Incoming, arriving: UploadCount) -> DbResult<()> {
+    fn check_room(&self, content: &Incoming, arriving: &OwnUploads) -> DbResult<()> {
         let held = staged::held(self.conn, self.reach.owner_key(), Timestamp(self.time))?;
-        let uploads = held.uploads + arriving.uploads + u64::from(!content.has_begun);
-        let bytes = held.bytes.saturating_add(arriving.bytes).saturating_add(content.arrives);
+        let uploads = held.uploads + arriving.count.uploads + u64::from(!content.has_begun);
+        let bytes = held.bytes.saturating_add(arriving.count.bytes).saturating_add(content.arrives);
         let room = content.room;
-        if bytes <= room && uploads <= MAX_UPLOADS {
+        let is_many = uploads > MAX_UPLOADS;
+        if bytes <= room && !is_many {
             return Ok(());
         }
+        let advice = match is_many {
+            true => "commit or discard some of them, or wait until they expire".to_owned(),
+            false => how_to_free(bytes.saturating_sub(room), arriving),
+        };
         let message = format!(
             "uploads that arrive or that no commit has used may have {room} bytes and be {MAX_UPLOADS}; \
-             commit or discard some of them, or wait until they expire"
+             {advice}"
         );
         Err(Error::new(ErrorKind::QuotaExceeded, message).into())
+    }
+}
+
+/// Returns advice on how to free so many bytes of the room for uploads.
+fn how_to_free(bytes: u64, uploads: &OwnUploads) -> String {
+    let discarded = "discarded uploads take their room for another hour";
+    match (uploads.freed_at(bytes), uploads.all_freed_at()) {
+        (Some(time), _) => format!("{discarded}: enough of it is free at {}", time.to_rfc3339()),
+        (None, Some(time)) => format!(
+            "{discarded}: all of it is free at {}; commit some of the others, or wait until they expire",
+            time.to_rfc3339()
+        ),
+        (None, None) => format!("commit some of them, or wait until they expire; {discarded}"),
     }
 }
 

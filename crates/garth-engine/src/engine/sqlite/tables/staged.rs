@@ -1,6 +1,6 @@
 //! Table `staged`: uploads in progress, and finished ones that wait for their commit.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use rusqlite::{Connection, Row, params};
 
@@ -115,6 +115,11 @@ pub(crate) fn any_ended(conn: &Connection, now: Timestamp) -> DbResult<bool> {
     Ok(one(conn, "SELECT 1 FROM staged WHERE lease <= ?1 LIMIT 1", [now.0], |_| Ok(()))?.is_some())
 }
 
+/// Returns the first end of the lease of an upload.
+pub(crate) fn first_end(conn: &Connection) -> DbResult<Option<i64>> {
+    Ok(conn.prepare_cached("SELECT min(lease) FROM staged")?.query_row([], |row| row.get(0))?)
+}
+
 /// Returns true if there is an upload, finished or not.
 pub(crate) fn any(conn: &Connection) -> DbResult<bool> {
     Ok(one(conn, "SELECT 1 FROM staged LIMIT 1", [], |_| Ok(()))?.is_some())
@@ -187,28 +192,65 @@ fn give_up_pieces(
 /// Limit on the pieces of uploads that are added up, so that a commit does not wait for all uploads.
 const COUNTED: usize = 4096;
 
-/// Returns the bytes that nothing but finished uploads keeps, apart from the uploads `without`; of at most
-/// [`COUNTED`] pieces.
-pub(crate) fn kept(conn: &Connection, without: &HashSet<u128>) -> DbResult<u64> {
+/// Bytes that nothing but finished uploads keeps.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Kept {
+    /// Bytes that the uploads of a commit keep, and no other upload.
+    pub(crate) own: u64,
+    /// Bytes that other uploads keep, alone or together with those of the commit.
+    pub(crate) others: u64,
+}
+
+/// References of uploads to a chunk.
+#[derive(Default)]
+struct UploadRefs {
+    own: i64,
+    others: i64,
+}
+
+/// Returns the bytes that nothing but finished uploads keeps: the uploads of a commit, and others, of whose
+/// pieces at most [`COUNTED`] are looked at.
+pub(crate) fn kept(conn: &Connection, own: &[(u128, Staged)]) -> DbResult<Kept> {
+    let mut refs: HashMap<u64, UploadRefs> = HashMap::new();
+    for (chunk, _) in own.iter().flat_map(|(_, pieces)| &pieces.0) {
+        refs.entry(*chunk).or_default().own += 1;
+    }
+    for chunk in other_pieces(conn, &own.iter().map(|(id, _)| *id).collect())? {
+        refs.entry(chunk).or_default().others += 1;
+    }
+    // A chunk without a count has one reference.
+    let sql = "SELECT chunk.len, coalesce(chunk_refs.count, 1) FROM chunk
+         LEFT JOIN chunk_refs ON chunk_refs.chunk = chunk.id WHERE chunk.id = ?1";
+    let mut kept = Kept::default();
+    for (chunk, by) in refs {
+        let row = |row: &Row<'_>| Ok((row.get::<_, u64>(0)?, row.get::<_, i64>(1)?));
+        let Some((len, count)) = one(conn, sql, [chunk], row)? else { continue };
+        // Content that was uploaded twice has a reference of each upload, and is kept by them alone, too.
+        match count == by.own.saturating_add(by.others) {
+            true if by.others == 0 => kept.own = kept.own.saturating_add(len),
+            true => kept.others = kept.others.saturating_add(len),
+            false => {}
+        }
+    }
+    Ok(kept)
+}
+
+/// Returns the chunks of finished uploads `without` some, at most [`COUNTED`]; a chunk of several pieces as
+/// often.
+fn other_pieces(conn: &Connection, without: &HashSet<u128>) -> DbResult<Vec<u64>> {
     let sql = "SELECT id FROM staged WHERE pieces IS NOT NULL ORDER BY id LIMIT ?1";
     let ids: Vec<Id> = all(conn, sql, [COUNTED.saturating_add(without.len())], |row| row.get(0))?;
-    // A chunk without a count has one reference, which is that of the upload.
-    let sql = "SELECT count(*), coalesce(sum(iif(chunk_refs.chunk IS NULL, chunk.len, 0)), 0)
-         FROM (SELECT value ->> 0 AS chunk FROM staged, json_each(staged.pieces)
-               WHERE staged.id = ?1 LIMIT ?2) AS piece
-         LEFT JOIN chunk ON chunk.id = piece.chunk
-         LEFT JOIN chunk_refs ON chunk_refs.chunk = piece.chunk";
-    let mut statement = conn.prepare_cached(sql)?;
-    let (mut left, mut bytes) = (COUNTED, 0_u64);
+    let sql = "SELECT value ->> 0 FROM staged, json_each(staged.pieces) WHERE staged.id = ?1 LIMIT ?2";
+    let mut chunks = Vec::new();
     for id in ids.into_iter().filter(|id| !without.contains(&u128::from_be_bytes(*id))) {
-        let row = |row: &Row<'_>| Ok((row.get::<_, usize>(0)?, row.get::<_, u64>(1)?));
-        let (counted, kept) = statement.query_row(params![id, left], row)?;
-        (left, bytes) = (left.saturating_sub(counted), bytes.saturating_add(kept));
+        let left = COUNTED.saturating_sub(chunks.len());
         if left == 0 {
             break;
         }
+        let of_upload: Vec<u64> = all(conn, sql, params![id, left], |row| row.get(0))?;
+        chunks.extend(of_upload);
     }
-    Ok(bytes)
+    Ok(chunks)
 }
 
 /// Returns the content of each upload that is due; `None` for one that never finished.
@@ -262,19 +304,22 @@ mod tests {
 
     /// Records a finished upload of `pieces` chunks of one byte each, the first with this id.
     fn upload(conn: &Connection, id: u128, first: u64, pieces: usize) {
-        let chunks = first..first + pieces as u64;
-        for chunk in chunks.clone() {
+        for chunk in first..first + pieces as u64 {
             let sql = "INSERT INTO chunk (id, sum, data, len) VALUES (?1, x'00', x'00', 1)";
             conn.prepare_cached(sql).unwrap().execute([chunk]).unwrap();
         }
-        let pieces = Staged(chunks.map(|chunk| (chunk, 1)).collect());
-        assert!(finish(conn, id, "", &pieces, Timestamp(1), false).unwrap());
+        assert!(finish(conn, id, "", &self::pieces(first, pieces), Timestamp(1), false).unwrap());
+    }
+
+    /// Returns the content of an upload of so many chunks of one byte, the first with this id.
+    fn pieces(first: u64, count: usize) -> Staged {
+        Staged((first..first + count as u64).map(|chunk| (chunk, 1)).collect())
     }
 
     #[test]
     fn bytes_of_other_uploads_are_counted_up_to_a_limit() {
         // More than the limit, so that its pieces would leave no others if they counted.
-        let own = HashSet::from([1]);
+        let own = [(1, pieces(1, COUNTED + 1))];
         for (others, kept_bytes) in [
             ([COUNTED - 2, 1], COUNTED - 1),
             ([COUNTED - 1, 1], COUNTED),
@@ -288,7 +333,8 @@ mod tests {
             upload(&conn, 1, 1, COUNTED + 1);
             upload(&conn, 2, 10_000, others[0]);
             upload(&conn, 3, 20_000, others[1]);
-            assert_eq!(kept(&conn, &own).unwrap(), kept_bytes as u64, "{others:?}");
+            let expected = Kept { own: COUNTED as u64 + 1, others: kept_bytes as u64 };
+            assert_eq!(kept(&conn, &own).unwrap(), expected, "{others:?}");
         }
     }
 
@@ -298,7 +344,23 @@ mod tests {
         schema::make_tables(&conn);
         upload(&conn, 1, 1, 3);
         chunk_refs::change(&conn, 2, 1).unwrap();
-        assert_eq!(kept(&conn, &HashSet::new()).unwrap(), 2);
-        assert_eq!(kept(&conn, &HashSet::from([1])).unwrap(), 0);
+        assert_eq!(kept(&conn, &[]).unwrap(), Kept { own: 0, others: 2 });
+        assert_eq!(kept(&conn, &[(1, pieces(1, 3))]).unwrap(), Kept { own: 2, others: 0 });
+    }
+
+    #[test]
+    fn bytes_that_were_uploaded_twice_are_kept_by_uploads() {
+        let conn = Connection::open_in_memory().unwrap();
+        schema::make_tables(&conn);
+        upload(&conn, 1, 1, 3);
+        // The same content again, its last piece twice.
+        let again = Staged([1, 2, 3, 3].map(|chunk| (chunk, 1)).to_vec());
+        assert!(finish(&conn, 2, "", &again, Timestamp(1), false).unwrap());
+        for (chunk, by) in [(1, 1), (2, 1), (3, 2)] {
+            chunk_refs::change(&conn, chunk, by).unwrap();
+        }
+        assert_eq!(kept(&conn, &[]).unwrap(), Kept { own: 0, others: 3 });
+        assert_eq!(kept(&conn, &[(2, again.clone())]).unwrap(), Kept { own: 0, others: 3 });
+        assert_eq!(kept(&conn, &[(1, pieces(1, 3)), (2, again)]).unwrap(), Kept { own: 3, others: 0 });
     }
 }

@@ -4,19 +4,20 @@
 
 use rusqlite::{Connection, params};
 
+use crate::engine::relational::open_nodes;
 use crate::engine::sqlite::tables::staged::LEASE;
 use crate::model::Timestamp;
 use crate::sqlite::{DbResult, one};
 
-/// Table, column, key, and the most seconds after now that a time in the column can have. The longest lease
-/// bounds all of them.
+/// Table, column, key, and the most seconds after now that a time in the column can have. A process that has
+/// ended renews no lease, so its leases must not last longer than those that are taken now.
 const TIMES: [(&str, &str, &str, i64); 6] = [
     ("pack", "doomed_at", "id", 0),
     ("hole", "freed_at", "pack, pos", 0),
     ("unnamed", "doomed_at", "ino", 0),
     ("staged", "lease", "id", LEASE),
-    ("lease", "until", "ino, holder", LEASE),
-    ("past_lease", "until", "holder, seq", LEASE),
+    ("lease", "until", "ino, holder", open_nodes::LEASE),
+    ("past_lease", "until", "holder, seq", open_nodes::LEASE),
 ];
 
 /// Returns true if a time is later than one that could be written now.
@@ -71,6 +72,9 @@ mod tests {
         assert_eq!([1, 5, 5].map(|limit| correct(&conn, now, limit).unwrap()), [6, 1, 0]);
         assert!(!any(&conn, now).unwrap());
         assert!(any(&conn, Timestamp(999)).unwrap());
+        // Not for as long as an upload waits.
+        past_leases::remove_ended(&conn, now.plus_seconds(open_nodes::LEASE).0).unwrap();
+        assert_eq!(past_leases::of_others(&conn, &[1; 16], 0).unwrap(), [0; 0]);
     }
 
     #[test]
