@@ -19,6 +19,7 @@ mod it {
     mod pool;
     mod random_operations;
     mod reads;
+    mod retention;
     mod schema;
     mod search;
     mod set_retention;

@@ -96,6 +96,19 @@ pub struct NextPass {
     pub go_on: Option<Pass>,
 }
 
+impl NextPass {
+    /// Returns it with a pass that begins to look for nodes at the first inode, and not at a commit.
+    #[must_use]
+    pub fn by_inode(self) -> Self {
+        let first = |pass: Pass| if pass.phase == Phase::Candidates { Pass { at: 0, ..pass } } else { pass };
+        // A pass that goes on has a place.
+        match self.write {
+            Some(write) => Self { write: Some(first(write)), go_on: self.go_on.map(first) },
+            None => self,
+        }
+    }
+}
+
 impl PastState {
     /// Returns the pass to go on with, if readers and the grace period allow that. It removes what was
     /// announced until `removed_before`.
@@ -170,7 +183,10 @@ mod tests {
         let state = PastState { pass: Some(waiting), oldest: 12, oldest_since: 125, ..STATE };
         assert_eq!(next(&state, 129, 30), NextPass::default());
         let begun = Some(Pass { till: 9, phase: Phase::Candidates, at: 3 });
-        assert_eq!(next(&state, 130, 30), NextPass { write: begun, go_on: begun }, "not from the later one");
+        let found = next(&state, 130, 30);
+        assert_eq!(found, NextPass { write: begun, go_on: begun }, "not from the later one");
+        assert_eq!(found.by_inode().go_on.map(|pass| pass.at), Some(0));
+        assert_eq!(NextPass { write: None, go_on: begun }.by_inode().go_on, begun, "it goes on at its place");
     }
 
     #[test]

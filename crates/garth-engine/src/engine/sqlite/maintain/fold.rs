@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 
 use rusqlite::Connection;
 
-use crate::engine::relational::fold_pass::{self, NextPass, PastState};
+use crate::engine::relational::fold_pass::{self, PastState};
 use crate::engine::sqlite::SqliteFs;
 use crate::engine::sqlite::maintain::holds;
 use crate::engine::sqlite::maintain::step::{Times, Turn};
@@ -282,10 +282,9 @@ fn begin(conn: &Connection, read: Option<u64>, times: Times) -> DbResult<Option<
         read,
     };
     let mut next = state.next_pass(times.now, times.removed_before);
-    if next.write.is_some_and(|pass| pass.phase == Phase::Candidates) && head.folded < head::queued(conn)? {
+    if head.folded < head::queued(conn)? {
         // Before the queue of replaced nodes, the search is by inode.
-        let from_the_first = |pass: Pass| Pass { at: 0, ..pass };
-        next = NextPass { write: next.write.map(from_the_first), go_on: next.go_on.map(from_the_first) };
+        next = next.by_inode();
     }
     if let Some(pass) = next.write {
         fold::put(conn, pass)?;
