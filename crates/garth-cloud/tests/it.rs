@@ -15,6 +15,7 @@ mod it {
     mod groups;
     mod home;
     mod lost_commits;
+    mod old_content;
     mod operations;
     mod pool;
     mod random_operations;

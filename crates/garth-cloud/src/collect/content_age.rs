@@ -1,14 +1,14 @@
 //! Ends old content before the log ends: that of files whose path class keeps it for a limited time.
 //!
-//! For each distinct time of the limits the log is searched up to the last commit that is as old, once. One
-//! walk serves all times. Content that one of these commits replaced, or whose file lost its last name there,
-//! is marked if the class of the file keeps it no longer, by the names that it has, or had last. From then on
-//! no new view reads it. A run after the grace period removes its extents.
+//! For each distinct time of the limits the log is searched up to the last commit that is as old, once.
+//! One walk serves all times. Content that one of these commits replaced, or whose file lost its last name
+//! there, is marked if the class of the file keeps it no longer, by the names that it has, or had last.
+//! From then on no new view reads it. A run after the grace period removes its extents.
 //!
-//! Files are judged before the account is locked: their ended versions do not change, and a rename meanwhile
-//! counts as one after the search. Behind the lock, a step checks that limits and overlays are those that were
-//! read, and which states open views show. Content that a snapshot, an overlay or an open view of the past
-//! shows is not marked. It is looked for again once the last of them is gone.
+//! Files are judged before the account is locked: their ended versions do not change, and a rename
+//! meanwhile counts as one after the search. Behind the lock, a step checks that limits and overlays are
+//! those that were read, and which states open views show. Content that a snapshot, an overlay or an open
+//! view of the past shows is not marked. It is looked for again once the last of them is gone.
 //!
 //! - `basis`: limits and states that a search reads; `judge`: contents of files that end;
 //! - `mark`: marks, and the place of the search; `remove`: removal of what is marked.
@@ -42,7 +42,8 @@ pub(crate) async fn age_content(run: &mut Run<'_>) -> Result<()> {
     remove::remove(run).await
 }
 
-/// Searches for old content until all is found, also where overlays or limits change what is to be searched.
+/// Searches for old content until all is found, also where overlays or limits change what is to be
+/// searched.
 async fn mark_contents(run: &mut Run<'_>) -> Result<()> {
     for _ in 0..ATTEMPTS {
         // Without limits, all content stays.

@@ -1,13 +1,14 @@
-//! Removes what no readable state shows: rows that ended at or before the oldest readable commit, nodes that
-//! had lost their last name by then, and the commits before it.
+//! Removes what no readable state shows: rows that ended at or before the oldest readable commit, nodes
+//! that had lost their last name by then, and the commits before it.
 //!
 //! A pass removes what ended up to one commit, `till`, in the phases of
-//! [`fold_pass`](garth_engine::engine::relational::fold_pass). A step writes its place in the transaction that
-//! does its work, and works only while the pass is in its phase: a run whose lease was lost changes nothing.
+//! [`fold_pass`](garth_engine::engine::relational::fold_pass). A step writes its place in the transaction
+//! that does its work, and works only while the pass is in its phase: a run whose lease was lost changes
+//! nothing.
 //!
-//! States before `till` may be half removed meanwhile. New readers of them have been refused since the oldest
-//! commit was raised. A pass begins after the grace period, when earlier readers have leases, and goes up to
-//! the first state that one of them reads. The state at `till` itself stays complete. Why:
+//! States before `till` may be half removed meanwhile. New readers of them have been refused since the
+//! oldest commit was raised. A pass begins after the grace period, when earlier readers have leases, and
+//! goes up to the first state that one of them reads. The state at `till` itself stays complete. Why:
 //! `docs/decisions/postgres-folding.md`.
 //!
 //! - `pass`: the pass in progress; `candidates`: nodes with ended versions; `ended_keys`: ended names and
@@ -46,8 +47,8 @@ pub(crate) async fn fold(run: &mut Run<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Completes a phase. Returns the pass in the next one; `None` if the pass has ended, or another run has gone
-/// on with it.
+/// Completes a phase. Returns the pass in the next one; `None` if the pass has ended, or another run has
+/// gone on with it.
 async fn phase(run: &mut Run<'_>, pass: Pass) -> Result<Option<Pass>> {
     match pass.phase {
         Phase::Waiting => Ok(None),

@@ -1,4 +1,5 @@
-//! Nodes with ended versions: those that commits of the log name, those in the queue, or all, some at a time.
+//! Nodes with ended versions: those that commits of the log name, those in the queue, or all, some at a
+//! time.
 
 use std::collections::BTreeSet;
 
@@ -55,8 +56,8 @@ impl Logged {
     }
 }
 
-/// Reads the nodes of which the next commits after `after` up to `last` ended a version, as far as the log names
-/// them. Returns `None` if there are no commits.
+/// Reads the nodes of which the next commits after `after` up to `last` ended a version, as far as the log
+/// names them. Returns `None` if there are no commits.
 ///
 /// # Errors
 /// Errors of the database.
@@ -74,8 +75,8 @@ pub(super) async fn read(run: &Run<'_>, after: u64, last: u64) -> Result<Option<
     Ok(reached.map(|last| Logged { nodes: changed_nodes(pieces), last }))
 }
 
-/// Reads the nodes of which the commits after `after` up to `last` ended a version, and which the log does not
-/// name.
+/// Reads the nodes of which the commits after `after` up to `last` ended a version, and which the log does
+/// not name.
 ///
 /// # Errors
 /// Errors of the database.

@@ -1,4 +1,5 @@
-//! States of the past that open views still read, also after the first readable commit was raised above them.
+//! States of the past that open views still read, also after the first readable commit was raised above
+//! them.
 
 use std::collections::BTreeSet;
 
@@ -11,8 +12,8 @@ use crate::client::param;
 use crate::store::PgStore;
 use crate::values::columns::number;
 
-/// States that views of other servers show. Leases of this server do not count: they can be left of views that
-/// are closed.
+/// States that views of other servers show. Leases of this server do not count: they can be left of views
+/// that are closed.
 const OF_OTHERS: &str = "SELECT DISTINCT l.seq FROM garth.past_lease l
     JOIN garth.instance i ON i.holder = l.holder AND i.until > garth.now()
     WHERE l.account = $1 AND l.holder <> $2 ORDER BY l.seq";

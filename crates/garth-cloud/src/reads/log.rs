@@ -19,8 +19,8 @@ use crate::values::parameters::ints;
 /// Commits of the log that are fetched at a time, and snapshots.
 pub(super) const STEP: usize = 256;
 
-/// Head row, the last commit up to which ended rows are removed, or may be by the removal in progress, and the
-/// time.
+/// Head row, the last commit up to which ended rows are removed, or may be by the removal in progress, and
+/// the time.
 const HEAD: &str = "SELECT seq, time, next_ino, next_chunk, control, projections, oldest, folded,
         greatest(folded, (SELECT till FROM garth.fold WHERE account = $1 AND phase > 0)), garth.now()
     FROM garth.head WHERE account = $1";
@@ -136,7 +136,8 @@ pub(super) fn send(log: &Log, round: &mut Round<'_>) {
     }
 }
 
-/// Reads a commit, its owner included: columns `seq, time, id, author, message, overrides, key` from `at` on.
+/// Reads a commit, its owner included: columns `seq, time, id, author, message, overrides, key` from `at`
+/// on.
 fn commit(row: &Row, at: usize) -> Result<(CommitInfo, String)> {
     let author: Option<&str> = column(row, at + 3)?;
     // An author that cannot be read must not hide the commit: it shows as the default one.

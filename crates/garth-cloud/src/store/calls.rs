@@ -85,8 +85,8 @@ impl PgStore {
         Ok(Some(self.head().await?).filter(|head| head.seq > since))
     }
 
-    /// Returns a past state of this handle, which is opened at a time of the database: marks of old content have
-    /// such times.
+    /// Returns a past state of this handle, which is opened at a time of the database: marks of old
+    /// content have such times.
     fn at_past(&self, seq: u64, time: i64, opened: Timestamp) -> Self {
         let past = self.inner.pasts.open(seq, time, opened);
         Self { as_of: Some(past), ..self.clone() }

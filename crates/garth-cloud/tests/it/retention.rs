@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use garth_cloud::store::PgStore;
 use garth_engine::engine::memory::MemoryFs;
-use garth_engine::fs::store::{Collectable, Collected, Hold};
+use garth_engine::fs::store::{Collected, Hold};
 use garth_engine::model::{
     At, Author, Batch, ByteRange, Idempotency, Moment, Op, Seq, SetAttrs, Timestamp, VersionId,
 };
@@ -17,9 +17,9 @@ use garth_testkit::proxy::{Direction, Proxy};
 use super::database::{Database, append, at, write};
 use super::reads::{Fs, Random, compare, shown};
 
-/// Rows that ended at or before the commit up to which they are removed, as numbers of each table. Nodes without
-/// a name go with a later run.
-const LEFT_OVER: &str = "SELECT
+/// Rows that ended at or before the commit up to which they are removed, as numbers of each table. Nodes
+/// without a name go with a later run.
+pub(super) const LEFT_OVER: &str = "SELECT
     (SELECT count(*) FROM garth.node v WHERE EXISTS (SELECT FROM garth.node n
             WHERE n.ino = v.ino AND n.seq > v.seq AND n.seq <= h.folded)
         AND NOT EXISTS (SELECT FROM garth.unnamed u WHERE u.ino = v.ino)),
@@ -36,7 +36,7 @@ const LEFT_OVER: &str = "SELECT
         AND NOT EXISTS (SELECT FROM garth.unnamed u WHERE u.ino = g.ino)),
     (SELECT count(*) FROM garth.fold), (SELECT count(*) FROM garth.fold_node)
     FROM garth.head h";
-const NOTHING: &str = "0|0|0|0|0|0|0|0|0|0|0";
+pub(super) const NOTHING: &str = "0|0|0|0|0|0|0|0|0|0|0";
 /// Chunks whose count of references is not that of their extents.
 const MISCOUNTED: &str =
     "SELECT c.id FROM garth.chunk c LEFT JOIN garth.chunk_refs r ON r.account = c.account AND r.chunk = c.id
@@ -44,14 +44,14 @@ const MISCOUNTED: &str =
         + (SELECT count(*) FROM garth.extent_past p WHERE p.chunk = c.id)";
 
 /// Account, with a handle of everything in it.
-struct Account {
+pub(super) struct Account {
     database: Database,
     account: i64,
-    fs: Arc<PgStore>,
+    pub(super) fs: Arc<PgStore>,
 }
 
 impl Account {
-    async fn new() -> Self {
+    pub(super) async fn new() -> Self {
         let database = Database::new().await;
         let account = database.account("her").await;
         let fs = database.store(account, &database.cluster.socket_url()).await;
@@ -59,7 +59,7 @@ impl Account {
     }
 
     /// Returns an account with 20 commits to `/f` and below `/d`.
-    async fn of_commits() -> Self {
+    pub(super) async fn of_commits() -> Self {
         let account = Self::new().await;
         for n in 0..10 {
             let file = Op::write(at(&format!("/d/{n}/f")), format!("{n}")).with_parents();
@@ -71,31 +71,31 @@ impl Account {
         account
     }
 
-    async fn commit(&self, ops: impl IntoIterator<Item = Op>) -> Seq {
+    pub(super) async fn commit(&self, ops: impl IntoIterator<Item = Op>) -> Seq {
         self.fs.commit(Batch::new(ops)).await.unwrap().seq
     }
 
-    async fn retain(&self, retention: Retention) {
+    pub(super) async fn retain(&self, retention: Retention) {
         self.fs.set_retention(retention).await.unwrap();
     }
 
     /// Collects without a grace period.
-    async fn gc(&self) -> Collected {
+    pub(super) async fn gc(&self) -> Collected {
         let collected = self.fs.gc(Duration::ZERO).await.unwrap();
         assert_eq!(self.rows(MISCOUNTED), "");
         collected
     }
 
-    fn rows(&self, sql: &str) -> String {
+    pub(super) fn rows(&self, sql: &str) -> String {
         self.database.rows(self.account, sql)
     }
 
     /// Returns a query as a number.
-    fn count(&self, sql: &str) -> u64 {
+    pub(super) fn count(&self, sql: &str) -> u64 {
         self.rows(sql).parse().unwrap()
     }
 
-    async fn as_of(&self, seq: u64) -> Arc<dyn FileSystem> {
+    pub(super) async fn as_of(&self, seq: u64) -> Arc<dyn FileSystem> {
         self.fs.as_of(&Moment::Seq(Seq(seq))).await.unwrap()
     }
 
@@ -123,13 +123,13 @@ fn keeping_commits(commits: u64) -> Retention {
 }
 
 /// Returns a retention that keeps no old content of some path classes.
-fn off(classes: &[&str]) -> Retention {
+pub(super) fn off(classes: &[&str]) -> Retention {
     let limit =
         |pattern: &&str| ContentLimit { pattern: PathPattern::parse(pattern).unwrap(), keep: Duration::ZERO };
     Retention { content: classes.iter().map(limit).collect(), ..Retention::default() }
 }
 
-async fn text(fs: &dyn FileSystem, path: &str) -> String {
+pub(super) async fn text(fs: &dyn FileSystem, path: &str) -> String {
     shown(fs.fetch(&At::Path(at(path)), ByteRange::ALL).await.map(|(_, bytes)| bytes))
 }
 
@@ -357,6 +357,22 @@ async fn retries_outlive_the_log() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn replaced_record_takes_its_commit_along() {
+    let account = Account::new().await;
+    let until = Env::system().now().plus_seconds(86_400);
+    let keyed = || write("/keyed", "once").idempotency(Idempotency::new("k", [7; 32], until));
+    account.fs.commit(keyed()).await.unwrap();
+    account.commit([Op::write(at("/f"), "later")]).await;
+    account.retain(keeping_commits(0)).await;
+    account.gc().await;
+    assert_eq!(account.rows("SELECT seq FROM garth.log ORDER BY seq"), "1\n2");
+    account.rows("UPDATE garth.idempotency SET keep_until = 1");
+    let again = account.fs.commit(keyed()).await.unwrap();
+    assert_eq!((again.seq, again.replayed), (Seq(3), false));
+    assert_eq!(account.rows("SELECT seq FROM garth.log ORDER BY seq"), "2\n3");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn authors_outlive_their_commits() {
     let account = Account::new().await;
     let authors = [Author::agent("scout"), Author::agent("scout"), Author::default(), Author::key("k1")];
@@ -375,118 +391,4 @@ async fn authors_outlive_their_commits() {
     // The commit of the oldest state is still in the log.
     assert_eq!(account.rows(sql), format!("2|{scout}\n3|\n4|{key}\n6|{scout}\n7|"));
     assert_eq!(account.count("SELECT count(*) FROM garth.author"), 2);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn old_content_of_a_class_leaves_no_extents() {
-    let account = Account::new().await;
-    account.retain(off(&["/off/**"])).await;
-    for n in 0..10 {
-        let mut ops = vec![Op::write(at("/off/a"), format!("a{n}")).with_parents()];
-        ops.extend((n == 0).then(|| Op::write(at("/off/d/b"), "b").with_parents()));
-        ops.extend((n == 9).then(|| Op::remove_tree(at("/off/d"))));
-        account.commit(ops).await;
-    }
-    let extents = || {
-        account.count("SELECT (SELECT count(*) FROM garth.extent) + (SELECT count(*) FROM garth.extent_past)")
-    };
-    let contents = account.gc().await.contents;
-    assert_eq!(contents, 10);
-    // The removed file waits until nobody can have it open.
-    for _ in 0..2 {
-        account.gc().await;
-    }
-    assert_eq!(extents(), 1);
-    assert_eq!(account.count("SELECT count(*) FROM garth.content_gone"), 2, "one for each file");
-    for seq in 1..10 {
-        assert!(text(&*account.as_of(seq).await, "/off/a").await.starts_with("gone about Some(\"/off/a\")"));
-    }
-    assert!(text(&*account.as_of(10).await, "/off/a").await.contains("a9"));
-    let history = account.fs.history(&At::Path(at("/off/a")), &Default::default()).await.unwrap();
-    assert_eq!(history.items.len(), 10, "its versions stay");
-    let idle = account.gc().await;
-    assert_eq!((idle.contents, idle.content_bytes, idle.waiting_contents), (0, 0, 0));
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn most_generous_name_and_shown_path_judge_a_file() {
-    let account = Account::new().await;
-    account.retain(off(&["/off/**"])).await;
-    let about = at("/.garth/overlays/one/overlay.json");
-    account
-        .commit([
-            Op::write(at("/off/a"), "one").with_parents(),
-            Op::link(at("/off/a"), at("/kept")),
-            Op::write(about, r#"{"root":"/off","as_of":null}"#).with_parents(),
-            Op::write(at("/.garth/overlays/one/tree/b"), "one").with_parents(),
-        ])
-        .await;
-    account
-        .commit([Op::write(at("/off/a"), "two"), Op::write(at("/.garth/overlays/one/tree/b"), "two")])
-        .await;
-    assert_eq!(account.gc().await.contents, 1, "the file of the overlay, which shows it in /off");
-    assert!(text(&*account.as_of(1).await, "/kept").await.contains("one"));
-    account.commit([Op::remove_file(at("/kept"))]).await;
-    account.commit([Op::write(at("/off/a"), "three")]).await;
-    assert_eq!(account.gc().await.contents, 1, "what was replaced while it had another name stays");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn content_that_a_snapshot_showed_goes_after_it() {
-    let account = Account::new().await;
-    account.commit([Op::write(at("/a"), "one")]).await;
-    account.commit([Op::snapshot("then")]).await;
-    account.commit([Op::write(at("/a"), "two")]).await;
-    account.retain(off(&["/a"])).await;
-    assert_eq!(account.gc().await.contents, 0);
-    account.commit([Op::drop_snapshot("then")]).await;
-    assert_eq!(account.gc().await.contents, 1);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn ages_follow_the_times_of_commits() {
-    let account = Account::of_commits().await;
-    // As if the first ten commits were made an hour ago.
-    account.rows("UPDATE garth.log SET time = time - 3600000000000 WHERE seq <= 10");
-    let keep = |pattern: &str, seconds| ContentLimit {
-        pattern: PathPattern::parse(pattern).unwrap(),
-        keep: Duration::from_secs(seconds),
-    };
-    let content = vec![keep("/f", 600), keep("/d/**", 86_400)];
-    account.retain(Retention { content, ..Retention::default() }).await;
-    let collected = account.gc().await;
-    assert_eq!((collected.oldest, collected.contents), (0, 7), "what seven writes and appends replaced");
-    account.retain(Retention { age: Some(Duration::from_secs(600)), ..Retention::default() }).await;
-    assert_eq!(account.gc().await.oldest, 10, "the state that was current at this age stays");
-    assert_eq!(account.rows(LEFT_OVER), NOTHING);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn dry_run_counts_what_collections_remove() {
-    let would = |report: &Collectable| {
-        let Collectable { folded, ended_versions, ended_bytes, contents, content_bytes, .. } = *report;
-        [folded, ended_versions, ended_bytes, contents, content_bytes]
-    };
-    let did = |report: &Collected| {
-        let Collected { folded, ended_versions, ended_bytes, contents, content_bytes, .. } = *report;
-        [folded, ended_versions, ended_bytes, contents, content_bytes]
-    };
-    for commits in [None, Some(12), Some(0)] {
-        let account = Account::of_commits().await;
-        for n in 1..=10 {
-            account.commit([Op::write(at("/off/a"), "a".repeat(n)).with_parents()]).await;
-        }
-        account.commit([Op::remove(at("/off/a"))]).await;
-        account.retain(Retention { commits, ..off(&["/off/**"]) }).await;
-        let dry_run = || async { would(&account.fs.gc_dry_run(Duration::ZERO).await.unwrap()) };
-        let before = dry_run().await;
-        let mut removed = [0; 5];
-        for _ in 0..5 {
-            let collected = did(&account.gc().await);
-            removed.iter_mut().zip(collected).for_each(|(sum, more)| *sum += more);
-        }
-        assert_eq!(before, removed, "{commits:?} are kept");
-        assert_eq!(dry_run().await, [0; 5]);
-        assert!(before[3] > 0, "{before:?}");
-    }
 }

@@ -21,14 +21,15 @@ use crate::values::parameters::ints;
 /// Most states that a step notes.
 const STATES: usize = 1024;
 
-/// Head row, how far ended rows may be removed, the time, and the commit after which the queue of replaced nodes
-/// is complete.
+/// Head row, how far ended rows may be removed, the time, and the commit after which the queue of replaced
+/// nodes is complete.
 const HEAD: &str = "SELECT seq, time, next_ino, next_chunk, control, projections, oldest, folded,
         greatest(folded, (SELECT till FROM garth.fold WHERE account = $1 AND phase > 0)), garth.now(), queued
     FROM garth.head WHERE account = $1";
 const SNAPSHOTS: &str = "SELECT DISTINCT seq FROM garth.snapshot WHERE account = $1";
 const HELD: &str = "SELECT seq FROM garth.held WHERE account = $1";
-const PLACES: &str = "SELECT keep, seq FROM garth.content_age WHERE account = $1";
+/// Commits up to which the log was searched, by age in seconds.
+pub(super) const PLACES: &str = "SELECT keep, seq FROM garth.content_age WHERE account = $1";
 const SEARCH_AGAIN: &str = "UPDATE garth.content_age SET seq = $2 WHERE account = $1 AND seq > $2";
 const NOT_HELD: &str = "DELETE FROM garth.held WHERE account = $1 AND seq = ANY($2)";
 const NOW_HELD: &str =
@@ -83,8 +84,8 @@ impl Basis {
         }
         let deleted = || Error::new(ErrorKind::NotFound, "the account does not exist, or was deleted");
         let row = row.first().ok_or_else(deleted)?;
-        // Overlays of later states. One that was created or removed since the head was read is noticed behind
-        // the lock.
+        // Overlays of later states. One that was created or removed since the head was read is noticed
+        // behind the lock.
         let Some(forks) = store.all_forks().await? else { return Ok(None) };
         let head = head(row)?;
         let mut kept = states(&snapshots)?;
@@ -137,8 +138,8 @@ pub(super) async fn begin(run: &mut Run<'_>) -> Result<Option<Search>> {
     Ok(Some(basis.search(run.store).await?))
 }
 
-/// Returns the search that a collection would make once it has raised the first readable commit to `oldest`;
-/// `None` if all content stays.
+/// Returns the search that a collection would make once it has raised the first readable commit to
+/// `oldest`; `None` if all content stays.
 ///
 /// # Errors
 /// Errors of the database.

@@ -3,12 +3,11 @@
 use garth_engine::Result;
 use tokio_postgres::types::Type;
 
-use super::basis::{Search, read_places};
+use super::basis::{PLACES, Search, read_places};
 use crate::client::param;
 use crate::collect::step::Run;
 use crate::values::columns::int;
 
-const PLACES: &str = "SELECT keep, seq FROM garth.content_age WHERE account = $1";
 const SEARCHED: &str = "INSERT INTO garth.content_age (account, keep, seq) VALUES ($1, $2, $3)
     ON CONFLICT (account, keep) DO UPDATE SET seq = excluded.seq";
 

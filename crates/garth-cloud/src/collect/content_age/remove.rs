@@ -36,8 +36,8 @@ const MARKED: &str = "SELECT g.marked,
             WHERE a.account = $1 AND a.ino = $2 AND a.till > $4 AND a.since = $4 AND a.marked IS NULL)
     FROM garth.content_gone g
     WHERE g.account = $1 AND g.ino = $2 AND g.since = $3 AND g.till = $4 AND g.marked IS NOT NULL";
-/// True if the span ends with the last name of the file: its last content is live, as nothing replaced it. And
-/// true if a server may have the file open without a name.
+/// True if the span ends with the last name of the file: its last content is live, as nothing replaced it.
+/// And true if a server may have the file open without a name.
 const LAST: &str = "SELECT coalesce((SELECT min(seq) FROM garth.node WHERE account = $1 AND ino = $2
             AND seq > coalesce((SELECT seq FROM garth.node
                 WHERE account = $1 AND ino = $2 AND nlink > 0 ORDER BY seq DESC LIMIT 1), -1)) = $3, false),
@@ -100,8 +100,8 @@ pub(super) async fn remove(run: &mut Run<'_>) -> Result<()> {
     }
 }
 
-/// Sets marks of a clock that was ahead: the grace period begins now, not when it gets there again. Returns the
-/// time until which marks are due.
+/// Sets marks of a clock that was ahead: the grace period begins now, not when it gets there again.
+/// Returns the time until which marks are due.
 async fn mark_again(run: &mut Run<'_>) -> Result<Timestamp> {
     loop {
         let most = run.rows();
@@ -119,8 +119,8 @@ async fn mark_again(run: &mut Run<'_>) -> Result<Timestamp> {
     }
 }
 
-/// Removes some of the extents of a span. Does nothing while somebody may still read them. Returns the place
-/// to go on from; `None` if all are removed, or none may be.
+/// Removes some of the extents of a span. Does nothing while somebody may still read them. Returns the
+/// place to go on from; `None` if all are removed, or none may be.
 async fn remove_content(run: &mut Run<'_>, span: Span, place: Option<Place>) -> Result<Option<Place>> {
     let statements = [marked(span), last(span), read_states::statement(run.store)];
     let (mut step, [marked, last, leases]) = run.step(statements).await?;
@@ -162,8 +162,8 @@ fn last(span: Span) -> Statement {
     (LAST, numbers([int(span.ino), int(span.till)]))
 }
 
-/// Returns the removal of a span, and true if it has begun. Returns `None` if the span is not marked, or its
-/// file may be open.
+/// Returns the removal of a span, and true if it has begun. Returns `None` if the span is not marked, or
+/// its file may be open.
 fn removal(run: &Run<'_>, span: Span, marked: &[Row], last: &[Row]) -> Result<Option<(Removal, bool)>> {
     // Another run may have removed it.
     let (Some(marked), Some(last)) = (marked.first(), last.first()) else { return Ok(None) };
@@ -181,7 +181,8 @@ fn removal(run: &Run<'_>, span: Span, marked: &[Row], last: &[Row]) -> Result<Op
     Ok(Some((Removal { span, joined, is_last }, column::<i64>(marked, 0)? == REMOVING)))
 }
 
-/// Adds the statements that remove extents from a place on. Returns their length, and the place to go on from.
+/// Adds the statements that remove extents from a place on. Returns their length, and the place to go on
+/// from.
 async fn remove_extents(
     step: &mut Step,
     removal: &Removal,

@@ -14,9 +14,9 @@ use crate::rows::weights::{log_more_weight, log_weight};
 use crate::values::columns::{column, int, number};
 use crate::values::parameters::{ints, list};
 
-/// Next commits before commit `$2` after the place of the pass, until their changes take `$3` pieces; of one
-/// commit at least. Those with an idempotency key stay in the log: a retry gets its answer as long as the
-/// record of the key.
+/// Next commits before commit `$2` after the place of the pass, until their changes take `$3` pieces; of
+/// one commit at least. Those with an idempotency key stay in the log: a retry gets its answer as long as
+/// the record of the key.
 const COMMITS: &str = concat!(
     "SELECT p.seq, p.author, (CASE WHEN EXISTS (SELECT FROM garth.idempotency WHERE account = $1 AND seq = p.seq)
             THEN 0 ELSE p.weight + p.more_weight END)::bigint
@@ -110,8 +110,8 @@ fn keep_authors(step: &mut Step, last: Option<AuthorRun>, commits: &[Row]) -> Re
     Ok(())
 }
 
-/// Joins commits in a row by one author. Returns the old and new end of the last run that was written, if that
-/// goes on, and the runs after it.
+/// Joins commits in a row by one author. Returns the old and new end of the last run that was written, if
+/// that goes on, and the runs after it.
 fn author_runs(
     last: Option<AuthorRun>,
     commits: Vec<(u64, Option<String>)>,

@@ -1,5 +1,5 @@
-//! Ended names and times of directories. Both are stored at forks: rows that ended at or before a commit are
-//! at earlier forks, and only at the forks of the commit itself there are later rows as well.
+//! Ended names and times of directories. Both are stored at forks: rows that ended at or before a commit
+//! are at earlier forks, and only at the forks of the commit itself there are later rows as well.
 //!
 //! They are looked for outside of the steps: a fork may have any number of rows that stay, which each page
 //! goes on after. Ended rows never change.
@@ -16,8 +16,8 @@ use crate::rows::weights;
 use crate::values::columns::{column, int, number};
 use crate::values::parameters::{ints, texts};
 
-/// Names that ended at or before commit `$5`, of the next `$6` after a fork, directory and name; and the last
-/// of those looked at, with the number of them as a negative end.
+/// Names that ended at or before commit `$5`, of the next `$6` after a fork, directory and name; and the
+/// last of those looked at, with the number of them as a negative end.
 const NAMES: &str = "WITH page AS MATERIALIZED (
         SELECT fork, dir, name, till FROM garth.name_past
         WHERE account = $1 AND (fork, dir, name) > ($2, $3, $4) AND fork < $5
@@ -87,8 +87,8 @@ pub(super) async fn remove_names(run: &mut Run<'_>, mut pass: Pass) -> Result<Op
     go_on(run, pass, pass.begin(Phase::Times, 0)).await
 }
 
-/// Removes ended times of directories. Returns the pass in its next phase; `None` if it is no longer in this
-/// one.
+/// Removes ended times of directories. Returns the pass in its next phase; `None` if it is no longer in
+/// this one.
 ///
 /// # Errors
 /// As [`Run::step`].
@@ -113,8 +113,8 @@ pub(super) async fn remove_times(run: &mut Run<'_>, mut pass: Pass) -> Result<Op
     go_on(run, pass, pass.begin(Phase::Nodes, 0)).await
 }
 
-/// Removes rows with a statement, and notes the place of the pass. `weight` is what the rows count for. Returns
-/// false if the pass is no longer in its phase.
+/// Removes rows with a statement, and notes the place of the pass. `weight` is what the rows count for.
+/// Returns false if the pass is no longer in its phase.
 async fn remove(run: &mut Run<'_>, pass: Pass, (sql, params): Statement, weight: u64) -> Result<bool> {
     let (mut step, [known]) = run.step([pass::statement()]).await?;
     if !pass::is_at(&known, pass)? {

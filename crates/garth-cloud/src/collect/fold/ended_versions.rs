@@ -1,5 +1,5 @@
-//! Ended versions, attributes and extents of the nodes that were found. A node that no readable state shows is
-//! marked: a later run removes all of it, once nobody has it open.
+//! Ended versions, attributes and extents of the nodes that were found. A node that no readable state
+//! shows is marked: a later run removes all of it, once nobody has it open.
 
 use garth_engine::Result;
 use garth_engine::engine::relational::fold_pass::{Pass, Phase};
@@ -100,8 +100,8 @@ impl Keys {
     }
 }
 
-/// Removes the ended versions of the nodes that were found. Returns the pass in its next phase; `None` if it
-/// is no longer in this one.
+/// Removes the ended versions of the nodes that were found. Returns the pass in its next phase; `None` if
+/// it is no longer in this one.
 ///
 /// # Errors
 /// As [`Run::step`].
@@ -175,8 +175,9 @@ fn remove_ended(step: &mut Step, pass: Pass, ended: &Ended, full: [bool; 3]) -> 
         step.add(NOT_GONE, vec![ints(shown.iter().copied()), till]);
     }
     if !unnamed.is_empty() {
-        // No readable state shows them. A later run removes all of each, once nobody has it open: handles see
-        // the version that had a name. Marked now, so that the next run need not be one that only marks.
+        // No readable state shows them. A later run removes all of each, once nobody has it open: handles
+        // see the version that had a name. Marked now, so that the next run need not be one that only
+        // marks.
         let now = param(step.times.now.0, Type::INT8);
         step.add(UNNAMED, vec![ints(unnamed.iter().copied()), now]);
     }
