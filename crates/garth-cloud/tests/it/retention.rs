@@ -129,6 +129,15 @@ pub(super) fn off(classes: &[&str]) -> Retention {
     Retention { content: classes.iter().map(limit).collect(), ..Retention::default() }
 }
 
+/// Returns one of a few authors of commits.
+fn author(number: usize) -> Author {
+    match number % 3 {
+        0 => Author::agent("scout").with_user("ann").with_class("group").with_audience("team"),
+        1 => Author::key("k1"),
+        _ => Author::default(),
+    }
+}
+
 pub(super) async fn text(fs: &dyn FileSystem, path: &str) -> String {
     shown(fs.fetch(&At::Path(at(path)), ByteRange::ALL).await.map(|(_, bytes)| bytes))
 }
@@ -165,7 +174,7 @@ async fn retained_answers_are_those_of_the_specification() {
         let mut random = Random(seed);
         let (mut last, mut gone, mut contents) = (0, 0, 0);
         for number in 0..80 {
-            let batch = random.batch(number);
+            let batch = random.batch(number).author(author(number));
             clock.advance(Duration::from_secs(1));
             let due = model.commit(batch.clone()).await.map(|commit| commit.seq);
             let committed = fs.commit(batch.clone()).await.map(|commit| commit.seq);
