@@ -12,6 +12,8 @@
 //! - `unnamed`: files that have lost their names; `merge`: small extents; `chunks`: content without a
 //!   reference;
 //! - `fold`: removes the past before the first readable commit; `content_age`: old content of path classes;
+//!   `logged`: nodes with ended versions; `read_states`: states that open views show; `overlays`: the last
+//!   change of one; `removed_extents`: extents that a step removes;
 //! - `due`: the time from which a collection is due, and collections without an operator;
 //! - `dry_run`, `collectable_past`: report of what a collection would remove; `usage`: what takes the space of an account;
 //! - `recount`: stored bytes that are counted again, with all derived rows.
@@ -26,8 +28,12 @@ mod ended;
 mod fold;
 pub(crate) mod kept;
 pub(crate) mod limits;
+mod logged;
 mod merge;
+mod overlays;
+mod read_states;
 mod recount;
+mod removed_extents;
 pub(crate) mod step;
 mod times;
 mod unnamed;

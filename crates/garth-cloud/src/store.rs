@@ -21,6 +21,7 @@ mod account;
 mod calls;
 mod maintenance;
 mod open_file;
+mod past_reads;
 mod reader;
 mod records;
 mod retention;

@@ -15,10 +15,12 @@ mod it {
     mod groups;
     mod home;
     mod lost_commits;
+    mod old_content;
     mod operations;
     mod pool;
     mod random_operations;
     mod reads;
+    mod retention;
     mod schema;
     mod search;
     mod set_retention;

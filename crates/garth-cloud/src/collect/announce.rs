@@ -3,13 +3,12 @@
 
 use garth_engine::Result;
 use garth_engine::engine::relational::retention::{ignores_time, nanoseconds, with_slack};
-use garth_engine::fs::forks;
 use garth_engine::rule::retention::Retention;
 use tokio_postgres::types::Type;
 
-use super::kept;
 use super::limits::Limits;
 use super::step::{Run, read};
+use super::{kept, overlays};
 use crate::client::param;
 use crate::store::PgStore;
 use crate::values::columns::{column, int, number};
@@ -19,12 +18,6 @@ const LAST_UNTIL: &str = "SELECT seq FROM garth.log WHERE account = $1
         AND time <= least($2, (SELECT time FROM garth.log WHERE account = $1 AND seq = $3))
     ORDER BY time DESC LIMIT 1";
 const TIME_OF: &str = "SELECT time FROM garth.log WHERE account = $1 AND seq = $2";
-/// Last commit that added or removed an entry of a directory: one that created or removed an overlay.
-const CHANGED: &str = "SELECT greatest(v.seq, t.seq) FROM garth.name n
-    CROSS JOIN LATERAL (SELECT seq FROM garth.node
-        WHERE account = $1 AND ino = n.ino ORDER BY seq DESC LIMIT 1) v
-    LEFT JOIN garth.dir_time t ON t.account = $1 AND t.ino = n.ino
-    WHERE n.account = $1 AND n.dir = $2 AND n.name = $3";
 const RAISE: &str = "UPDATE garth.head SET oldest = $2, oldest_since = $3 WHERE account = $1 AND oldest < $2";
 
 /// Raises the first readable commit. Unless the limits are to be met exactly, it is only raised once a
@@ -45,14 +38,10 @@ pub(super) async fn announce(run: &mut Run<'_>) -> Result<()> {
 /// Raises the first readable commit to one that was chosen by `limits`, unless these or the overlays may have
 /// changed. Returns the first readable commit.
 async fn raise(run: &mut Run<'_>, oldest: u64, limits: &Limits) -> Result<u64> {
-    let overlays = forks::overlays()?;
-    let (dir, name) = overlays.key().rsplit_once('/').unwrap_or_default();
-    let place = [dir, name].map(|text| param(text.to_owned(), Type::TEXT));
-    let (mut step, [changed]) = run.step([(CHANGED, place.into())]).await?;
-    let changed = changed.first().map(|row| number(row, 0)).transpose()?.unwrap_or(0);
+    let (mut step, [changed]) = run.step([overlays::statement()?]).await?;
     // The state of an overlay that was created meanwhile would be lost, or what limits that were set meanwhile
     // keep. The next run knows them.
-    let is_same = step.head.control == limits.head.control && changed <= limits.head.seq;
+    let is_same = step.head.control == limits.head.control && overlays::changed(&changed)? <= limits.head.seq;
     let before = step.head.oldest;
     if is_same {
         // The grace period begins now: the collection may have begun long before.

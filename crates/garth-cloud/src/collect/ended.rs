@@ -29,7 +29,7 @@ const CONSTRAINTS: i64 = 16;
 
 /// Expired nodes, each with its first name: all names of a node expire together.
 const DUE: &str = "SELECT n.dir, n.name FROM (SELECT ino FROM garth.expiry
-        WHERE account = $1 AND at <= (extract(epoch FROM statement_timestamp()) * 1000000)::bigint * 1000
+        WHERE account = $1 AND at <= (SELECT garth.now())
         ORDER BY at, ino LIMIT $2) x
     CROSS JOIN LATERAL (SELECT dir, name FROM garth.name
         WHERE account = $1 AND ino = x.ino ORDER BY dir, name LIMIT 1) n";

@@ -55,7 +55,7 @@ const LOCK: &str = "SELECT seq, time, next_ino, next_chunk, control, projections
 const KEEP_LEASE: &str = concat!(
     "UPDATE garth.collecting SET until = ",
     now!(),
-    " + $3 WHERE account = $1 AND holder = $2 RETURNING until - $3"
+    " + $3 WHERE account = $1 AND holder = $2 RETURNING garth.now()"
 );
 const CLOCK: &str = "SELECT garth.now() FROM garth.head WHERE account = $1";
 const EPOCH: &str =

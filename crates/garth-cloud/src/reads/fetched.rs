@@ -9,7 +9,7 @@ use bytes::Bytes;
 use garth_engine::engine::planner::{ExtentRow, HeadRow, Key, NameRow, NodeRow};
 use garth_engine::engine::relational::gate_judgements::Judgements;
 use garth_engine::engine::relational::reads::tree_rows::{CommitSpan, NameSpan};
-use garth_engine::model::{Author, CommitInfo, Kind, Snapshot};
+use garth_engine::model::{Author, CommitInfo, Kind, Snapshot, Timestamp};
 use garth_engine::rule::Registry;
 use garth_engine::{Error, ErrorKind, Result};
 
@@ -77,6 +77,14 @@ impl FetchedRows {
     /// `NotFound` if the account was deleted.
     pub(crate) fn head_row(&self) -> Result<Option<Head>> {
         self.get(&self.log.head, ()).map(|head| head.ok_or_else(deleted)).transpose()
+    }
+
+    /// Returns the time of the database when these rows were fetched; 0 if they were not.
+    ///
+    /// # Errors
+    /// `NotFound` if the account was deleted.
+    pub(crate) fn now(&self) -> Result<Timestamp> {
+        Ok(Timestamp(self.head_row()?.map_or(0, |head| head.now)))
     }
 
     /// Returns a value, or notes its key.
@@ -204,6 +212,8 @@ pub(crate) struct Head {
     pub(crate) row: HeadRow,
     /// Last commit up to which ended rows are removed, or may be by the removal in progress.
     pub(crate) reached: u64,
+    /// Time of the database.
+    pub(crate) now: i64,
 }
 
 /// Commit with the first piece of its changes and the key of its owner.

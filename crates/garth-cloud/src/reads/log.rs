@@ -19,9 +19,10 @@ use crate::values::parameters::ints;
 /// Commits of the log that are fetched at a time, and snapshots.
 pub(super) const STEP: usize = 256;
 
-/// Head row, and the last commit up to which ended rows are removed, or may be by the removal in progress.
+/// Head row, the last commit up to which ended rows are removed, or may be by the removal in progress, and
+/// the time.
 const HEAD: &str = "SELECT seq, time, next_ino, next_chunk, control, projections, oldest, folded,
-        greatest(folded, (SELECT till FROM garth.fold WHERE account = $1 AND phase > 0))
+        greatest(folded, (SELECT till FROM garth.fold WHERE account = $1 AND phase > 0)), garth.now()
     FROM garth.head WHERE account = $1";
 const COMMITS: &str = "SELECT l.seq, l.time, uuid_send(l.id), l.author, l.message, l.overrides, o.key
     FROM unnest($2::bigint[]) k(seq)
@@ -100,9 +101,10 @@ pub(super) fn session_key(session: &SessionOf) -> Vec<u8> {
 pub(super) fn send(log: &Log, round: &mut Round<'_>) {
     if !log.head.take_wanted().is_empty() {
         round.query(HEAD, Vec::new(), move |fetched, rows| {
-            let head =
-                rows.first().map(|row| Ok::<_, Error>(Head { row: head(row)?, reached: number(row, 8)? }));
-            fetched.log.head.put((), head.transpose()?);
+            let head = |row: &Row| -> Result<Head> {
+                Ok(Head { row: head(row)?, reached: number(row, 8)?, now: column(row, 9)? })
+            };
+            fetched.log.head.put((), rows.first().map(head).transpose()?);
             Ok(())
         });
     }
@@ -134,7 +136,8 @@ pub(super) fn send(log: &Log, round: &mut Round<'_>) {
     }
 }
 
-/// Reads a commit, its owner included: columns `seq, time, id, author, message, overrides, key` from `at` on.
+/// Reads a commit, its owner included: columns `seq, time, id, author, message, overrides, key` from `at`
+/// on.
 fn commit(row: &Row, at: usize) -> Result<(CommitInfo, String)> {
     let author: Option<&str> = column(row, at + 3)?;
     // An author that cannot be read must not hide the commit: it shows as the default one.

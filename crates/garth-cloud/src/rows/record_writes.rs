@@ -11,7 +11,7 @@ use garth_engine::rule::Digest;
 use tokio_postgres::types::Type;
 
 use super::target::Target;
-use super::weights::idempotency_weight;
+use super::weights::{idempotency_weight, log_more_weight, log_weight};
 use crate::client::param;
 use crate::values::labels;
 use crate::values::parameters::{ints, list, signed, texts};
@@ -30,25 +30,38 @@ const NO_SNAPSHOTS: &str = "DELETE FROM garth.snapshot WHERE account = $1 AND ct
     SELECT s.ctid FROM unnest($2::bytea[], $3::bytea[]) k(owner, name)
     CROSS JOIN LATERAL (SELECT ctid FROM garth.snapshot WHERE account = $1 AND name = k.name
         AND owner = coalesce((SELECT id FROM garth.owner WHERE account = $1 AND hash = k.owner), 0) OFFSET 0) s))";
-/// Records of keys, which replace those of the same keys, and the bytes that they count for.
+/// Records of keys, which replace those of the same keys, and the bytes that they count for. A commit that
+/// is in the log only for a record leaves it with the record: one before the first commit that is in it
+/// for its own sake. A removal of the past in phase 5 has removed commits up to its place. No other record
+/// has that commit.
 const IDEMPOTENCY: &str = concat!(
     "WITH k AS MATERIALIZED (
         SELECT coalesce((SELECT id FROM garth.owner WHERE account = $1 AND hash = p.owner), 0) AS owner, p.key, p.hash,
             p.keep_until, p.seq, p.note
         FROM unnest($2::bytea[], $3::bytea[], $4::bytea[], $5::bigint[], $6::bigint[], $7::bytea[])
             p(owner, key, hash, keep_until, seq, note)),
-    bytes AS MATERIALIZED (SELECT coalesce(sum(",
-    idempotency_weight!("k"),
-    " - coalesce(",
-    idempotency_weight!("known"),
-    ", 0)), 0)::bigint AS bytes FROM k
-        LEFT JOIN LATERAL (SELECT note FROM garth.idempotency
-            WHERE account = $1 AND owner = k.owner AND key = k.key OFFSET 0) known ON true),
+    known AS MATERIALIZED (SELECT i.seq, i.note FROM k
+        CROSS JOIN LATERAL (SELECT seq, note FROM garth.idempotency
+            WHERE account = $1 AND owner = k.owner AND key = k.key OFFSET 0) i),
+    gone AS (DELETE FROM garth.log AS t WHERE account = $1 AND seq = ANY(ARRAY(SELECT seq FROM known))
+            AND seq < coalesce((SELECT at + 1 FROM garth.fold WHERE account = $1 AND phase = 5),
+                (SELECT folded FROM garth.head WHERE account = $1))
+        RETURNING seq, ",
+    log_weight!("t"),
+    " AS bytes),
+    more AS (DELETE FROM garth.log_more AS t WHERE account = $1 AND seq = ANY(ARRAY(SELECT seq FROM gone)) RETURNING ",
+    log_more_weight!("t"),
+    " AS bytes),
     written AS (INSERT INTO garth.idempotency (account, owner, key, hash, keep_until, seq, note)
         SELECT $1, owner, key, hash, keep_until, seq, note FROM k
         ON CONFLICT (account, owner, key) DO UPDATE SET hash = excluded.hash, keep_until = excluded.keep_until,
             seq = excluded.seq, note = excluded.note)
-    UPDATE garth.head SET stored = stored + (SELECT bytes FROM bytes) WHERE account = $1"
+    UPDATE garth.head SET stored = greatest(0, stored + (SELECT coalesce(sum(",
+    idempotency_weight!("k"),
+    "), 0) FROM k) - (SELECT coalesce(sum(",
+    idempotency_weight!("known"),
+    "), 0) FROM known) - (SELECT coalesce(sum(bytes), 0) FROM gone) - (SELECT coalesce(sum(bytes), 0) FROM more))
+    WHERE account = $1"
 );
 const NO_STAGED: &str = "DELETE FROM garth.staged WHERE account = $1 AND id = ANY($2::text[]::uuid[])";
 const UNNAMED: &str = "INSERT INTO garth.unnamed (account, ino) SELECT $1, * FROM unnest($2::bigint[])

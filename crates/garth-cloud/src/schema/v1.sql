@@ -193,7 +193,7 @@ CREATE TABLE garth.replaced (account bigint, seq bigint, ino bigint, PRIMARY KEY
 CREATE TABLE garth.fold (account bigint PRIMARY KEY, till bigint NOT NULL, phase bigint NOT NULL, at bigint NOT NULL);
 CREATE TABLE garth.fold_node (account bigint, ino bigint, PRIMARY KEY (account, ino));
 CREATE TABLE garth.author (account bigint, id bigint, json text NOT NULL, PRIMARY KEY (account, id));
-CREATE UNIQUE INDEX author_json ON garth.author (account, md5(json));
+CREATE INDEX author_json ON garth.author (account, md5(json));
 CREATE TABLE garth.folded_author (account bigint, till bigint, author bigint NOT NULL, PRIMARY KEY (account, till));
 CREATE TABLE garth.held (account bigint, seq bigint, PRIMARY KEY (account, seq));
 -- FORCE: the role of the servers owns the tables, and an owner is exempt otherwise.

@@ -16,17 +16,17 @@ use garth_testkit::proxy::Proxy;
 
 use super::database::{Database, append, at, write};
 
-type Fs = Arc<dyn FileSystem>;
+pub(super) type Fs = Arc<dyn FileSystem>;
 
 /// Paths that batches write and that are read; the last are never made.
 const PATHS: [&str; 10] =
     ["/a", "/d", "/d/a", "/d/e", "/d/e/a", "/d/e/b", "/d-b", "/d-b/a", "/none/a", "/a/below"];
 
 /// Random numbers of a seed.
-struct Random(u64);
+pub(super) struct Random(pub(super) u64);
 
 impl Random {
-    fn below(&mut self, limit: usize) -> usize {
+    pub(super) fn below(&mut self, limit: usize) -> usize {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         usize::try_from(self.0 >> 33).unwrap() % limit
     }
@@ -36,7 +36,7 @@ impl Random {
     }
 
     /// Returns a batch of up to three operations. Some fail.
-    fn batch(&mut self, number: usize) -> Batch {
+    pub(super) fn batch(&mut self, number: usize) -> Batch {
         let ops = (0..=self.below(3)).map(|_| {
             let (one, other) = (self.path(), self.path());
             match self.below(16) {
@@ -64,7 +64,7 @@ fn untimed(mut entry: Entry) -> Entry {
     entry
 }
 
-fn shown<T: Debug>(answer: Result<T>) -> String {
+pub(super) fn shown<T: Debug>(answer: Result<T>) -> String {
     match answer {
         Ok(answer) => format!("{answer:?}"),
         Err(error) => {
@@ -147,7 +147,7 @@ async fn answers(fs: &Fs, inos: u64) -> Vec<String> {
 }
 
 /// Fails at the first answer that differs.
-async fn compare(fs: &Fs, model: &Fs, inos: u64, what: &str) {
+pub(super) async fn compare(fs: &Fs, model: &Fs, inos: u64, what: &str) {
     let (found, due) = (answers(fs, inos).await, answers(model, inos).await);
     let mut place = String::new();
     for (found, due) in found.iter().zip(&due) {

@@ -18,18 +18,26 @@
 //! - `retention`: how a retention is changed, and how far it ends the past;
 //! - `usage`: sums of what takes the space of an account;
 //! - `room`: batches that an account without room refuses;
-//! - `interval`: where a span of commits is stored, so that a state of the past finds its rows.
+//! - `interval`: where a span of commits is stored, so that a state of the past finds its rows;
+//! - `fold_pass`, `folded_authors`: the phases of the removal of the past, and the authors that stay;
+//! - `content_search`, `judged_names`: old content of path classes;
+//! - `collectable_past`: report of what would be removed.
 //!
 //! The module is public, and hidden from the documentation, for databases that live in other crates. It is
 //! not part of the stable interface of this crate.
 
 pub mod answer_column;
 pub mod changes_column;
+pub mod collectable_past;
 pub mod confinement;
+pub mod content_search;
 pub mod control_rows;
+pub mod fold_pass;
+pub mod folded_authors;
 pub mod gate_judgements;
 pub mod gates;
 pub mod interval;
+pub mod judged_names;
 pub mod kept_states;
 pub mod narrow;
 pub mod open_nodes;

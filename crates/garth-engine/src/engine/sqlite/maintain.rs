@@ -13,7 +13,6 @@ pub(crate) mod fsck;
 pub(crate) mod gc;
 pub(crate) mod gc_dry_run;
 pub(crate) mod holds;
-pub(crate) mod judged_names;
 pub(crate) mod merge_extents;
 pub(crate) mod merge_files;
 pub(crate) mod orphan_nodes;

@@ -3,13 +3,13 @@
 
 use std::collections::BTreeSet;
 
+use crate::engine::relational::collectable_past::NodePast;
 use crate::engine::sqlite::SqliteFs;
 use crate::engine::sqlite::maintain::content_age::{Search, would_mark};
 use crate::engine::sqlite::maintain::holds;
 use crate::engine::sqlite::maintain::step::Times;
 use crate::engine::sqlite::query::read_view::ReadView;
-use crate::engine::sqlite::tables::content_gone::{self, Span};
-use crate::engine::sqlite::tables::{MAX, extents, nodes};
+use crate::engine::sqlite::tables::{content_gone, extents, nodes};
 use crate::env::Env;
 use crate::error::Result;
 use crate::fs::store::Collectable;
@@ -72,52 +72,13 @@ fn count_node(
     report.contents += found.len() as u64;
     let mut spans = content_gone::all_of(conn, ino)?;
     spans.extend(found);
-    let unlinked = nodes::last_unlink(conn, ino)?;
-    let has_ended = unlinked.is_some_and(|last| last <= *oldest);
-    let mut gone = joined(spans);
-    if has_ended {
-        // The last content of a removed file waits until nobody has it open, and then goes with the node.
-        gone.retain(|span| Some(span.till) != unlinked);
-    }
-    for span in &mut gone {
-        if Some(span.till) == unlinked {
-            // The last content is live.
-            span.till = MAX;
-        }
-    }
-    extents::each_span(conn, ino, unlinked.is_some(), &mut |since, till, len| {
-        // Written without a name, which no state shows.
-        if unlinked.is_some_and(|last| since > last) {
-            return;
-        }
-        let end = if till == 0 { MAX } else { till };
-        // Because of that wait, the past goes before it.
-        let is_first = |span: &Span| span.till < MAX || end > *oldest;
-        if gone.iter().any(|span| span.since <= since && end <= span.till && is_first(span)) {
-            report.content_bytes += len;
-        } else if has_ended || end <= *oldest {
-            report.ended_bytes += len;
-        }
+    let past = NodePast::new(spans, nodes::last_unlink(conn, ino)?, *oldest);
+    extents::each_span(conn, ino, past.has_no_name(), &mut |since, till, len| {
+        past.count_extent((since, till, len), report);
     })?;
-    report.ended_versions += match unlinked.filter(|_| has_ended) {
-        Some(last) => nodes::count_until(conn, ino, last)?,
-        // The newest one until then is that of the oldest state.
-        None => nodes::count_until(conn, ino, *oldest)?.saturating_sub(1),
-    };
+    let (last, stays) = past.counted_versions();
+    report.ended_versions += nodes::count_until(conn, ino, last)?.saturating_sub(stays);
     Ok(())
-}
-
-/// Joins adjacent spans of a node.
-fn joined(mut spans: Vec<Span>) -> Vec<Span> {
-    spans.sort_unstable_by_key(|span| span.since);
-    let mut joined: Vec<Span> = Vec::new();
-    for span in spans {
-        match joined.last_mut() {
-            Some(last) if span.since <= last.till => last.till = last.till.max(span.till),
-            _ => joined.push(span),
-        }
-    }
-    joined
 }
 
 #[cfg(test)]
@@ -208,12 +169,5 @@ mod tests {
         account.clock.advance(Duration::from_secs(2 * 60));
         assert_eq!(would(&account.fs.collectable(GRACE).unwrap()), before);
         assert_eq!(account.collect().contents, before[3]);
-    }
-
-    #[test]
-    fn adjacent_spans_are_joined() {
-        let span = |since, till| Span { ino: 7, since, till };
-        let spans = vec![span(5, 6), span(1, 3), span(3, 5), span(8, 9)];
-        assert_eq!(joined(spans), [span(1, 6), span(8, 9)]);
     }
 }

@@ -18,10 +18,13 @@ use std::time::Duration;
 use rusqlite::Connection;
 
 use crate::engine::planner::HeadRow;
+use crate::engine::relational::content_search::{
+    self, AgeSpan, EndedContents, ages_of, all_commits, is_free, is_searched, next_span,
+};
+use crate::engine::relational::judged_names::judged_names;
 use crate::engine::relational::open_nodes::OpenNodes;
 use crate::engine::sqlite::SqliteFs;
 use crate::engine::sqlite::maintain::fold::RemovedPast;
-use crate::engine::sqlite::maintain::judged_names::judged_names;
 use crate::engine::sqlite::maintain::step::{Times, Turn};
 use crate::engine::sqlite::maintain::{fold, holds};
 use crate::engine::sqlite::query::read_view::ReadView;
@@ -33,7 +36,7 @@ use crate::env::Env;
 use crate::error::Result;
 use crate::fs::store::Collected;
 use crate::model::{Kind, Timestamp};
-use crate::rule::retention::{ContentLimits, Keep, last_of_age};
+use crate::rule::retention::{ContentLimits, Keep};
 use crate::sqlite::DbResult;
 
 /// Rows read or removed at a time. Small in tests, so that they cross the border of a piece.
@@ -54,15 +57,6 @@ struct SearchBasis {
     kept: Arc<BTreeSet<u64>>,
     /// Head when these were read. A later snapshot shows a later state.
     head: u64,
-}
-
-/// Age, and the commits that are searched for content of this age: after the first, up to and including the
-/// last.
-#[derive(Clone, Copy)]
-struct AgeSpan {
-    age: Duration,
-    from: u64,
-    to: u64,
 }
 
 /// Search for the old content of all ages.
@@ -93,16 +87,8 @@ struct Files {
 impl Search {
     /// Returns a search of all commits that the ages name.
     fn new(basis: SearchBasis, ages: Vec<AgeSpan>, now: Timestamp) -> Self {
-        let searched = || ages.iter().filter(|one| one.from < one.to);
-        let from = searched().map(|one| one.from).min().unwrap_or(0);
-        let span = (from, searched().map(|one| one.to).max().unwrap_or(0));
+        let span = all_commits(&ages);
         Self { basis, ages, span, now }
-    }
-
-    /// Returns the ages whose search ends content that is kept for `keep` and that commit `till` replaced.
-    fn ages_of(&self, till: u64, keep: Keep) -> impl Iterator<Item = Duration> {
-        let of = move |one: &&AgeSpan| one.from < till && till <= one.to && keep <= Keep::For(one.age);
-        self.ages.iter().filter(of).map(|one| one.age)
     }
 }
 
@@ -150,9 +136,9 @@ impl SqliteFs {
         let (ages, places) = self.with_view(|view| {
             let (mut ages, mut places) = (Vec::new(), Vec::new());
             for age in basis.limits.ages() {
-                let (from, to) = to_search(view.conn, age, now)?;
+                let found = to_search(view, age, now)?;
                 // What later commits replaced may be in a snapshot that is not known here.
-                ages.push(AgeSpan { age, from, to: to.min(basis.head) });
+                ages.push(AgeSpan { to: found.to.min(basis.head), ..found });
                 places.push(retention::searched(view.conn, age)?);
             }
             Ok((ages, places))
@@ -316,7 +302,7 @@ impl SqliteFs {
             let lost = retention::held(view.conn)?.difference(&basis.kept).next().copied();
             let mut ages = Vec::new();
             for age in basis.limits.ages() {
-                let (from, to) = to_search(view.conn, age, now)?;
+                let AgeSpan { from, to, .. } = to_search(view, age, now)?;
                 let from = lost.map_or(from, |lost| from.min(lost).max(folded));
                 ages.push(AgeSpan { age, from, to: to.max(oldest).min(basis.head) });
             }
@@ -361,22 +347,10 @@ impl SqliteFs {
     }
 }
 
-/// Returns the commits to search for old content of an age: after the first, up to and including the last.
-pub(super) fn to_search(conn: &Connection, age: Duration, now: Timestamp) -> DbResult<(u64, u64)> {
-    let head = head::get(conn)?;
-    // What ended up to there is removed. A removal in progress may have taken these commits from the log.
-    let from = retention::searched(conn, age)?.max(reached(conn)?);
-    let last_until = |time| commit_log::last_until(conn, time, head.oldest, head.seq);
-    Ok((from, last_of_age(age, head.seq, now, last_until)?))
-}
-
-/// Returns the next commits after commit `at` that are searched for some age: after the first, up to and
-/// including the last. Commits between them are of no age's search.
-fn next_span(ages: &[AgeSpan], at: u64) -> Option<(u64, u64)> {
-    let left = || ages.iter().filter(|one| one.from.max(at) < one.to);
-    let begin = left().map(|one| one.from.max(at)).min()?;
-    let end = left().filter(|one| one.from <= begin).map(|one| one.to).max()?;
-    Some((begin, end))
+/// Returns the commits to search for old content of an age.
+pub(super) fn to_search(view: &ReadView<'_>, age: Duration, now: Timestamp) -> DbResult<AgeSpan> {
+    let place = (retention::searched(view.conn, age)?, reached(view.conn)?);
+    content_search::to_search(view.rows, age, place, now)
 }
 
 /// Marks the old content of a file. Returns false if the turn ended before. The view reaches the whole
@@ -390,43 +364,34 @@ fn mark_file(
     turn: &mut Turn,
 ) -> DbResult<bool> {
     let conn = view.conn;
-    let Some(newest) = nodes::version(conn, ino, MAX)?.filter(|node| node.kind == Kind::File) else {
+    if nodes::version(conn, ino, MAX)?.is_none_or(|node| node.kind != Kind::File) {
         return Ok(true);
-    };
+    }
     let (from, to) = search.span;
     let mut at = files.place.unwrap_or(from);
-    // The content before, and the commit from which on it was shown.
-    let mut before = nodes::content_at(conn, ino, at)?.map(|content| (content, content.content_seq));
+    let mut contents = EndedContents::after(nodes::content_at(conn, ino, at)?);
     let mut judged = None;
     loop {
         let versions = nodes::contents(conn, ino, (at, to), PIECE)?;
         let Some(last) = versions.last() else { return Ok(true) };
         at = last.seq;
-        for content in versions {
-            let shown = before.filter(|(before, _)| before.is_named);
-            let ended =
-                shown.filter(|(before, _)| before.content_seq != content.content_seq || !content.is_named);
-            if let Some((_, since)) = ended
-                && search.ages_of(content.seq, Keep::For(Duration::ZERO)).next().is_some()
+        for version in versions {
+            if let Some(since) = contents.next(version)
+                && is_searched(&search.ages, version.seq)
             {
                 // Judged only now: most changes replace no content.
                 let keep = match judged {
                     Some(known) => known,
                     None => {
-                        let names = judged_names(view, &newest)?;
+                        let names = judged_names(&view.tree, ino)?;
                         *judged.insert(search.basis.limits.keep_of(&names))
                     }
                 };
                 if keep == Keep::WithLog {
                     return Ok(true);
                 }
-                mark_span(conn, search, read, Span { ino, since, till: content.seq }, keep, files)?;
+                mark_span(conn, search, read, Span { ino, since, till: version.seq }, keep, files)?;
             }
-            let since = match shown {
-                Some((_, since)) if ended.is_none() => since,
-                _ => content.seq,
-            };
-            before = Some((content, since));
         }
         files.place = Some(at);
         if turn.is_over() {
@@ -461,15 +426,14 @@ fn mark_span(
 ) -> DbResult<()> {
     // Less than the age for a file that was moved to a stricter class after the search for the time of that
     // class.
-    if search.ages_of(span.till, keep).next().is_none() {
+    if ages_of(&search.ages, span.till, keep).next().is_none() {
         return Ok(());
     }
-    let states = span.since..span.till;
-    if states.is_empty() || search.basis.kept.range(states.clone()).next().is_some() {
+    if span.since >= span.till || !is_free(span, &search.basis.kept) {
         return Ok(());
     }
-    if read.range(states).next().is_some() {
-        for age in search.ages_of(span.till, keep) {
+    if !is_free(span, read) {
+        for age in ages_of(&search.ages, span.till, keep) {
             let first = files.first_read.entry(age).or_insert(span.till);
             *first = span.till.min(*first);
         }
@@ -512,7 +476,7 @@ fn remove_content(
     }
     if !has_begun {
         // A view of another process, which was opened before the mark.
-        if read.range(span.since..span.till).next().is_some() {
+        if !is_free(span, read) {
             return Ok(None);
         }
         content_gone::begin_removal(conn, span)?;

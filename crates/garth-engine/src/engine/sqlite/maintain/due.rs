@@ -62,7 +62,7 @@ fn of_content(view: &ReadView<'_>, now: Timestamp, searched_at: i64) -> DbResult
     let mut first = content_gone::first_mark(view.conn)?;
     first = first.map(|marked| after_grace(marked, now).max(next_run));
     for age in view.control.at(view.conn, head.control)?.limits.ages() {
-        let (searched, _) = content_age::to_search(view.conn, age, now)?;
+        let searched = content_age::to_search(view, age, now)?.from;
         if searched < head.seq {
             let replaced = commit_log::moment(view.conn, searched + 1)?;
             let slack = age.saturating_add((age / 16).max(GRACE));

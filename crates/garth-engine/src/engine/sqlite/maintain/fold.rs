@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 
 use rusqlite::Connection;
 
-use crate::engine::relational::changes_column;
+use crate::engine::relational::fold_pass::{self, PastState};
 use crate::engine::sqlite::SqliteFs;
 use crate::engine::sqlite::maintain::holds;
 use crate::engine::sqlite::maintain::step::{Times, Turn};
@@ -29,7 +29,6 @@ use crate::engine::sqlite::tables::{
 };
 use crate::error::Result;
 use crate::fs::store::Collected;
-use crate::model::ChangeKind;
 use crate::sqlite::DbResult;
 
 /// Rows removed of one node before the turn is looked at.
@@ -273,42 +272,24 @@ impl SqliteFs {
 /// allow that.
 fn begin(conn: &Connection, read: Option<u64>, times: Times) -> DbResult<Option<Pass>> {
     let head = head::get(conn)?;
-    let pass = match fold::get(conn)? {
-        // No new reader gets below it. One whose lease is back all the same, such as that of a machine that
-        // slept, is waited for.
-        Some(pass) if pass.phase > Phase::Waiting => {
-            return Ok(Some(pass).filter(|pass| read.is_none_or(|read| read >= pass.till)));
-        }
-        Some(pass) => pass,
-        None if head.oldest > head.folded => {
-            // The time is noted with the commit: a later announcement does not begin the grace period again.
-            let since = head::oldest_since(conn)?.max(0).cast_unsigned();
-            let pass = Pass { till: head.oldest, phase: Phase::Waiting, at: since };
-            fold::put(conn, pass)?;
-            pass
-        }
-        None => return Ok(None),
+    let state = PastState {
+        oldest: head.oldest,
+        oldest_since: head::oldest_since(conn)?,
+        folded: head.folded,
+        pass: fold::get(conn)?,
+        // Merging finds the files that were written by the log.
+        limit: head::merged(conn)?,
+        read,
     };
-    let now = times.now.0.max(0).cast_unsigned();
-    let pass = match pass.at > now {
-        true => {
-            // The clock was ahead. The grace period begins now, not when it gets there again.
-            let pass = Pass { at: now, ..pass };
-            fold::put(conn, pass)?;
-            pass
-        }
-        false => pass,
-    };
-    // Merging finds the files that were written by the log.
-    let till = pass.till.min(head::merged(conn)?).min(read.unwrap_or(MAX));
-    if pass.at.cast_signed() > times.removed_before.0 || till <= head.folded {
-        return Ok(None);
+    let mut next = state.next_pass(times.now, times.removed_before);
+    if head.folded < head::queued(conn)? {
+        // Before the queue of replaced nodes, the search is by inode.
+        next = next.by_inode();
     }
-    // Before the queue of replaced nodes, the search is by inode.
-    let at = if head.folded < head::queued(conn)? { 0 } else { head.folded };
-    let pass = Pass { till, phase: Phase::Candidates, at };
-    fold::put(conn, pass)?;
-    Ok(Some(pass))
+    if let Some(pass) = next.write {
+        fold::put(conn, pass)?;
+    }
+    Ok(next.go_on)
 }
 
 /// Returns nodes that may have ended versions, and the place to continue from; `None` if these are the last.
@@ -327,17 +308,8 @@ fn candidates(conn: &Connection, till: u64, at: u64) -> DbResult<(BTreeSet<u64>,
 /// Returns the nodes of which the commits after `after` up to `last` ended a version, as far as the log names
 /// them.
 pub(super) fn changed_nodes(conn: &Connection, after: u64, last: u64) -> DbResult<BTreeSet<u64>> {
-    let mut found = BTreeSet::new();
-    for json in commit_log::changes_between(conn, after, last)? {
-        // `fsck` reports rows that cannot be parsed.
-        let (changes, _) = changes_column::from_json(&json).unwrap_or_default();
-        found.extend(changes.iter().filter(|it| ends_a_version(&it.kind)).map(|it| it.ino));
-    }
-    Ok(found)
-}
-
-fn ends_a_version(kind: &ChangeKind) -> bool {
-    !matches!(kind, ChangeKind::Created | ChangeKind::Snapshot { .. } | ChangeKind::SnapshotDropped { .. })
+    let changes = commit_log::changes_between(conn, after, last)?;
+    Ok(fold_pass::changed_nodes(changes.iter().map(String::as_str)))
 }
 
 /// Adds the nodes that the log does not name. Returns true if there are more.

@@ -3,19 +3,12 @@
 
 use rusqlite::{Connection, params};
 
+pub(crate) use crate::engine::relational::content_search::Span;
 use crate::engine::sqlite::tables::MAX;
 use crate::sqlite::{DbResult, all, one};
 
 /// Mark of a span whose content is being removed: nobody opened a view before that time.
 const REMOVING: i64 = i64::MIN;
-
-/// States whose content of a file is gone: those after the commits from `since` up to but excluding `till`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Span {
-    pub(crate) ino: u64,
-    pub(crate) since: u64,
-    pub(crate) till: u64,
-}
 
 /// Position in the order of marks: the mark, the node, and the end of the span.
 pub(crate) type MarkKey = (i64, u64, u64);

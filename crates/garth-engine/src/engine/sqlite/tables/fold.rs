@@ -3,69 +3,28 @@
 
 use rusqlite::{Connection, params};
 
+pub(crate) use crate::engine::relational::fold_pass::{Pass, Phase};
 use crate::engine::sqlite::tables::head;
-use crate::error::{Error, ErrorKind};
 use crate::sqlite::{DbResult, one};
-
-/// Part of a removal. They follow each other in this order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Phase {
-    /// Nothing is removed yet: readers from before the announcement have their grace period. The place is the
-    /// time at which it begins.
-    Waiting,
-    /// Nodes with ended versions are looked for. The place is a commit, or a node.
-    Candidates,
-    /// Ended names are removed. The place is a fork.
-    Names,
-    /// Ended times of directories are removed. The place is a fork.
-    Times,
-    /// Ended versions and extents of the nodes that were found are removed.
-    Nodes,
-    /// Commits are removed from the log. The place is the last of them.
-    Log,
-}
-
-impl Phase {
-    const ALL: [Self; 6] =
-        [Self::Waiting, Self::Candidates, Self::Names, Self::Times, Self::Nodes, Self::Log];
-}
-
-/// A removal in progress: rows that ended at or before commit `till`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Pass {
-    pub(crate) till: u64,
-    pub(crate) phase: Phase,
-    /// Place within the phase.
-    pub(crate) at: u64,
-}
-
-impl Pass {
-    /// Returns the pass at the beginning of another phase.
-    pub(crate) fn begin(self, phase: Phase, at: u64) -> Self {
-        Self { phase, at, ..self }
-    }
-}
 
 /// Returns the removal in progress.
 pub(crate) fn get(conn: &Connection) -> DbResult<Option<Pass>> {
-    let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get::<_, usize>(1)?, row.get(2)?));
+    let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get::<_, u64>(1)?, row.get(2)?));
     let Some((till, phase, at)) = one(conn, "SELECT till, phase, at FROM fold", [], read)? else {
         return Ok(None);
     };
-    let damaged = || Error::new(ErrorKind::Corrupt, "the place of the collection is damaged");
-    let phase = *Phase::ALL.get(phase).ok_or_else(damaged)?;
-    Ok(Some(Pass { till, phase, at }))
+    Ok(Some(Pass { till, phase: Phase::of_number(phase)?, at }))
 }
 
 /// Returns true if a removal is in progress up to the same commit and in the same phase, at whatever place.
 pub(crate) fn is_at(conn: &Connection, pass: Pass) -> DbResult<bool> {
-    Ok(get(conn)?.is_some_and(|it| (it.till, it.phase) == (pass.till, pass.phase)))
+    Ok(get(conn)?.is_some_and(|it| it.is_in(pass)))
 }
 
 /// Writes the removal in progress.
 pub(crate) fn put(conn: &Connection, pass: Pass) -> DbResult<()> {
     conn.prepare_cached("INSERT OR REPLACE INTO fold (id, till, phase, at) VALUES (1, ?1, ?2, ?3)")?
-        .execute(params![pass.till, pass.phase as u8, pass.at])?;
+        .execute(params![pass.till, pass.phase.number(), pass.at])?;
     Ok(())
 }
 
@@ -117,7 +76,7 @@ mod tests {
         schema::make_tables(&conn);
         head::set_folded(&conn, 3).unwrap();
         assert_eq!((get(&conn).unwrap(), reached(&conn).unwrap(), log_begin(&conn).unwrap()), (None, 3, 3));
-        for phase in Phase::ALL {
+        for phase in (0..6).map(|number| Phase::of_number(number).unwrap()) {
             let pass = Pass { till: 9, phase, at: 5 };
             put(&conn, pass).unwrap();
             assert_eq!(get(&conn).unwrap(), Some(pass));

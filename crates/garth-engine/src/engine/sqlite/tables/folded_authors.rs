@@ -5,12 +5,9 @@ use std::collections::HashMap;
 
 use rusqlite::{Connection, params};
 
-use crate::error::Error;
+use crate::engine::relational::folded_authors::{DEFAULT, author_of, numbered};
 use crate::model::Author;
 use crate::sqlite::{DbResult, all, one};
-
-/// Number of the default author, who has no row in table `author`.
-const DEFAULT: u64 = 0;
 
 /// Returns the author of a commit that is no longer in the log.
 pub(crate) fn of(conn: &Connection, seq: u64) -> DbResult<Author> {
@@ -18,13 +15,7 @@ pub(crate) fn of(conn: &Connection, seq: u64) -> DbResult<Author> {
          FROM folded_author LEFT JOIN author ON author.id = folded_author.author
          WHERE till >= ?1 ORDER BY till LIMIT 1";
     let found = one(conn, sql, [seq], |row| Ok((row.get::<_, u64>(0)?, row.get::<_, Option<String>>(1)?)))?;
-    let author = match found {
-        Some((DEFAULT, _)) => Some(Author::default()),
-        Some((_, Some(json))) => serde_json::from_str(&json).ok(),
-        _ => None,
-    };
-    let lost = || Error::damaged(format!("the author of commit {seq} is missing"));
-    Ok(author.ok_or_else(lost)?)
+    Ok(author_of(seq, found.as_ref().map(|(number, json)| (*number, json.as_deref())))?)
 }
 
 /// Returns the last commit whose author is known here; 0 if there is none.
@@ -77,13 +68,11 @@ impl Spans {
     }
 
     fn number_of(&mut self, conn: &Connection, author: Option<&str>) -> DbResult<u64> {
-        // An author that cannot be read shows as the default one while it is in the log, too.
-        let readable = |json: &&str| serde_json::from_str::<Author>(json).is_ok();
         let Some(json) = author else { return Ok(DEFAULT) };
         if let Some(number) = self.known.get(json) {
             return Ok(*number);
         }
-        let number = match Some(json).filter(readable) {
+        let number = match numbered(Some(json)) {
             Some(json) => number_in_table(conn, json)?,
             None => DEFAULT,
         };

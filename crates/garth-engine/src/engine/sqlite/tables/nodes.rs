@@ -4,6 +4,7 @@
 use rusqlite::{Connection, Row, params};
 
 use crate::engine::planner::{NameRow, NewestNode, NodeRow, NodeWrite};
+use crate::engine::relational::content_search::ContentVersion;
 use crate::engine::sqlite::tables::live_names::name_row;
 use crate::engine::sqlite::tables::node_columns::{
     KindColumn, NEWEST_COLUMNS, newest_columns, newest_node, newest_row, node_columns, node_row,
@@ -198,17 +199,6 @@ pub(crate) fn remove_after(conn: &Connection, ino: u64, seq: u64, limit: usize) 
     let sql = "DELETE FROM node WHERE ino = ?1 AND seq IN
          (SELECT seq FROM node WHERE ino = ?1 AND seq > ?2 ORDER BY seq DESC LIMIT ?3)";
     Ok(conn.prepare_cached(sql)?.execute(params![ino, seq, limit])?)
-}
-
-/// Content of a version of a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ContentVersion {
-    /// Commit of the version.
-    pub(crate) seq: u64,
-    /// Commit that wrote the content.
-    pub(crate) content_seq: u64,
-    /// True if the file had a name.
-    pub(crate) is_named: bool,
 }
 
 fn content_version(row: &Row<'_>) -> rusqlite::Result<ContentVersion> {
