@@ -79,6 +79,20 @@ impl FetchedRows {
         self.get(&self.log.head, ()).map(|head| head.ok_or_else(deleted)).transpose()
     }
 
+    /// Returns the head row of a round, of which each fetches it; `None` before the first one.
+    ///
+    /// # Errors
+    /// `NotFound` if the account was deleted.
+    pub(crate) fn known_head(&self) -> Result<Option<Head>> {
+        self.log.head.known(&()).map(|head| head.ok_or_else(deleted)).transpose()
+    }
+
+    /// Returns the time of the snapshot by the clock of the database; before the first round, a time at which
+    /// nothing has expired.
+    pub(crate) fn now(&self) -> i64 {
+        self.log.head.known(&()).flatten().map_or(i64::MIN, |head| head.now)
+    }
+
     /// Returns a value, or notes its key.
     pub(super) fn get<K: Clone + Eq + Hash, V: Clone>(&self, memo: &Memo<K, V>, key: K) -> Option<V> {
         let known = memo.known(&key);
@@ -103,8 +117,8 @@ pub(super) struct PageName {
 /// Range of a page: directory and name after which it begins, and the end of the directories.
 pub(super) type PageRange = (String, String, Option<String>);
 
-/// Page of the newest state: its range, true if nodes are read, the time of expiry, and a limit.
-pub(super) type PageNow = (PageRange, bool, i64, usize);
+/// Page of the newest state: its range, true if nodes are read, and a limit.
+pub(super) type PageNow = (PageRange, bool, usize);
 
 /// Part of the tree as directories: a directory and a name in it, empty for all names, and the end of the
 /// directories, exclusive.
@@ -204,6 +218,8 @@ pub(crate) struct Head {
     pub(crate) row: HeadRow,
     /// Last commit up to which ended rows are removed, or may be by the removal in progress.
     pub(crate) reached: u64,
+    /// Time of the transaction that fetched it, by the clock of the database.
+    pub(crate) now: i64,
 }
 
 /// Commit with the first piece of its changes and the key of its owner.

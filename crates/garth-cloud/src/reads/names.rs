@@ -16,7 +16,7 @@ use super::fetched::{
 use super::nodes::put_version;
 use super::round::Round;
 use super::statements::{forks, name_at, newest, version_at, version_columns};
-use crate::client::param;
+use crate::client::{param, read_time};
 use crate::values::columns::{column, int, kind_of, name, number, place};
 use crate::values::parameters::{ints, texts};
 
@@ -58,7 +58,7 @@ const PAST_NAMES_OF: &str = "SELECT k.n, e.dir, e.name, e.since, e.till
             ORDER BY till LIMIT greatest(c.ended, 0))
         LIMIT $5) e";
 
-/// Pages of the newest state. `$2, $3`: directory and name to begin after; `$4` time, `$5` limit, `$6` end.
+/// Pages of the newest state. `$2, $3`: directory and name to begin after; `$4` limit, `$5` end.
 macro_rules! page_now {
     ($where:literal) => {
         concat!(
@@ -66,10 +66,14 @@ macro_rules! page_now {
             $where,
             // Mostly nothing is due, because entries leave `expiry` once their removal is recorded: then no
             // name is looked up there.
-            " AND ((SELECT count(*) FROM (SELECT FROM garth.expiry WHERE account = $1 AND at <= $4 LIMIT 1) x) = 0
+            " AND ((SELECT count(*) FROM (SELECT FROM garth.expiry WHERE account = $1 AND at <= ",
+            read_time!(),
+            " LIMIT 1) x) = 0
                 OR NOT EXISTS (SELECT FROM garth.expiry x
-                    WHERE x.account = $1 AND x.ino = e.ino AND x.at <= $4 OFFSET 0))
-            ORDER BY e.dir, e.name LIMIT $5"
+                    WHERE x.account = $1 AND x.ino = e.ino AND x.at <= ",
+            read_time!(),
+            " OFFSET 0))
+            ORDER BY e.dir, e.name LIMIT $4"
         )
     };
 }
@@ -113,9 +117,9 @@ macro_rules! page_at {
 }
 
 const LIST_NOW: &str = page_now!("e.dir = $2 AND e.name > $3");
-const WALK_NOW: &str = page_now!("(e.dir, e.name) > ($2, $3) AND e.dir < $6");
+const WALK_NOW: &str = page_now!("(e.dir, e.name) > ($2, $3) AND e.dir < $5");
 const LIST_ENTRIES: &str = entries_now!("e.dir = $2 AND e.name > $3");
-const WALK_ENTRIES: &str = entries_now!("(e.dir, e.name) > ($2, $3) AND e.dir < $6");
+const WALK_ENTRIES: &str = entries_now!("(e.dir, e.name) > ($2, $3) AND e.dir < $5");
 const LIST_AT: &str = page_at!("dir = $2 AND name > $3");
 const WALK_AT: &str = page_at!("(dir, name) > ($2, $3) AND dir < $6");
 
@@ -258,11 +262,10 @@ fn send_past_names_of(round: &mut Round<'_>, limit: usize, keys: Vec<PastNamesOf
 }
 
 fn send_page_now(round: &mut Round<'_>, key: PageNow) {
-    let ((from, after, to), nodes, time, limit) = &key;
+    let ((from, after, to), nodes, limit) = &key;
     let mut params = vec![
         param(from.clone(), Type::TEXT),
         param(after.clone(), Type::TEXT),
-        param(*time, Type::INT8),
         param(int(*limit as u64), Type::INT8),
     ];
     params.extend(to.clone().map(|to| param(to, Type::TEXT)));

@@ -200,10 +200,11 @@ impl TreeRows for &FetchedRows {
         &self,
         range: &NameRange<'_>,
         nodes: bool,
-        (time, most): (i64, usize),
+        (_, most): (i64, usize),
         each: &mut EachRow<'_, Error>,
     ) -> Result<()> {
-        let page = self.get(&self.names.now, (page_range(range), nodes, time, most));
+        // What has expired is judged by the time of the snapshot, which is known only with its rows.
+        let page = self.get(&self.names.now, (page_range(range), nodes, most));
         let mut dir = Rc::from(range.from);
         for row in page.iter().flat_map(|page| page.iter()) {
             if !each(page_row(row, &mut dir))? {
