@@ -1,7 +1,7 @@
 //! Rows that were fetched, and keys of rows to fetch.
 
-use std::cell::Cell;
-use std::collections::BTreeMap;
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
 use std::sync::Arc;
 
@@ -13,6 +13,7 @@ use garth_engine::model::{Author, CommitInfo, Kind, Snapshot};
 use garth_engine::rule::Registry;
 use garth_engine::{Error, ErrorKind, Result};
 
+use super::assembled::Assembled;
 use super::memo::{Memo, Versions};
 
 /// Past spans of a path that are fetched at a time, and names that a node has lost.
@@ -200,10 +201,27 @@ pub(super) struct Contents {
     pub(super) extents_at: Memo<Part, Arc<Vec<ExtentRow>>>,
     /// Earliest time from which on views do not read the content that a node had after a commit.
     pub(super) gone: Memo<(u64, u64), Option<i64>>,
+    /// Parts of which only the first extents were fetched.
+    begun: RefCell<HashMap<Part, Assembled>>,
 }
 
 impl Contents {
+    /// Returns a part as far as it was fetched.
+    pub(super) fn begun(&self, key: &Part) -> Assembled {
+        self.begun.borrow_mut().remove(key).unwrap_or_else(|| Assembled::new(key.2, key.3))
+    }
+
+    /// Adds a part. One that is not complete is continued once it is asked for again.
+    pub(super) fn put(&self, key: Part, part: Assembled, is_complete: bool) {
+        if is_complete || part.has_failed() {
+            self.parts.put(key, part.done());
+        } else {
+            self.begun.borrow_mut().insert(key, part);
+        }
+    }
+
     fn renew(&self) {
+        self.begun.borrow_mut().clear();
         self.parts.renew();
         self.unsized_parts.renew();
         self.extents_now.renew();

@@ -28,7 +28,8 @@ const SNAPSHOTS: &str = "INSERT INTO garth.snapshot (account, owner, name, long,
 const NO_SNAPSHOTS: &str = "DELETE FROM garth.snapshot WHERE account = $1 AND ctid = ANY(ARRAY(
     SELECT s.ctid FROM unnest($2::bytea[], $3::bytea[]) k(owner, name)
     CROSS JOIN LATERAL (SELECT ctid FROM garth.snapshot WHERE account = $1 AND name = k.name
-        AND owner = coalesce((SELECT id FROM garth.owner WHERE account = $1 AND hash = k.owner), 0) OFFSET 0) s))";
+        AND owner = (SELECT coalesce(max(id), 0) FROM garth.owner WHERE account = $1 AND hash = k.owner)
+        OFFSET 0) s))";
 const IDEMPOTENCY: &str = "INSERT INTO garth.idempotency (account, owner, key, hash, keep_until, seq, note)
     SELECT $1, coalesce((SELECT id FROM garth.owner WHERE account = $1 AND hash = k.owner), 0), k.key, k.hash,
         k.keep_until, k.seq, k.note

@@ -83,7 +83,8 @@ const LOG: &str =
 const NO_IDS: &str = "UPDATE garth.log SET id = NULL WHERE account = $1 AND seq = ANY(ARRAY(
     SELECT l.seq FROM unnest($2::bytea[], $3::text[]) k(owner, id)
     CROSS JOIN LATERAL (SELECT seq FROM garth.log WHERE account = $1 AND id = k.id::uuid
-        AND owner = coalesce((SELECT id FROM garth.owner WHERE account = $1 AND hash = k.owner), 0) OFFSET 0) l))";
+        AND owner = (SELECT coalesce(max(id), 0) FROM garth.owner WHERE account = $1 AND hash = k.owner)
+        OFFSET 0) l))";
 const LOG_MORE: &str = "INSERT INTO garth.log_more (account, seq, first, changes)
     SELECT $1, * FROM unnest($2::bigint[], $3::bigint[], $4::text[])";
 const HEAD: &str =

@@ -115,8 +115,8 @@ const CONTENT: &str = "SELECT k.n, greatest(e.off, k.first), substr(c.data,
     FROM unnest($2::bigint[], $3::bigint[], $4::bigint[]) WITH ORDINALITY k(ino, first, last, n)
     CROSS JOIN LATERAL (SELECT off, len, chunk, skip FROM garth.extent
         WHERE account = $1 AND ino = k.ino AND off < k.last AND off + len > k.first
-            AND off >= coalesce((SELECT max(o.off) FROM garth.extent o
-                WHERE o.account = $1 AND o.ino = k.ino AND o.off <= k.first), k.first)
+            AND off >= (SELECT coalesce(max(o.off), 0) FROM garth.extent o
+                WHERE o.account = $1 AND o.ino = k.ino AND o.off <= k.first)
         OFFSET 0) e
     CROSS JOIN LATERAL (SELECT data FROM garth.chunk WHERE account = $1 AND id = e.chunk OFFSET 0) c";
 /// Files of gates with their content, which is left out of a file that is longer than `$4`.

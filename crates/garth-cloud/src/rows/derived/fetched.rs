@@ -58,10 +58,8 @@ macro_rules! pieces {
             " AND off + len > ",
             $first,
             "
-                        AND off >= coalesce((SELECT max(o.off) FROM garth.extent o
+                        AND off >= (SELECT coalesce(max(o.off), 0) FROM garth.extent o
                             WHERE o.account = $1 AND o.ino = k.ino AND o.off <= ",
-            $first,
-            "), ",
             $first,
             ")
                     OFFSET 0) x
