@@ -1,6 +1,7 @@
 //! Commits a group of batches: in one transaction, and in the round trips of one batch, unless batches depend
 //! on rows that only the writes of those before them make.
 
+mod bounds;
 mod derive;
 
 use std::sync::Arc;
@@ -140,7 +141,7 @@ impl Committer {
         requests: &[Request<'_>],
     ) -> Result<Vec<Result<Commit>>, Failure> {
         let mut rows = PgRows::new(conn, self);
-        let results = match write(&mut rows, requests).await {
+        let results = match write(&mut rows, bounds::first_of(requests)).await {
             Ok(results) => results,
             Err(error) => return Err(rolled_back(conn, error).await),
         };

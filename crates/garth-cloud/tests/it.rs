@@ -6,8 +6,10 @@
 
 mod it {
     mod both;
+    mod clocks;
     mod commits;
     mod database;
+    mod deletion_races;
     mod derived;
     mod find;
     mod gated_commits;
@@ -15,9 +17,11 @@ mod it {
     mod home;
     mod lost_commits;
     mod operations;
+    mod pipes;
     mod pool;
     mod random_operations;
     mod reads;
+    mod row_costs;
     mod schema;
     mod search;
     mod trips;

@@ -48,9 +48,11 @@ const ENDED_EXTENTS: &str =
     "INSERT INTO garth.extent_past (account, ino, till, off, len, since, chunk, skip, older)
     SELECT $1, * FROM unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[],
         $8::bigint[], $9::bigint[])";
-// The last condition bounds the rows that are read, whatever order of the join the database chooses.
-const NO_EXTENTS: &str = "DELETE FROM garth.extent e USING unnest($2::bigint[], $3::bigint[]) k(ino, off)
-    WHERE e.account = $1 AND e.ino = k.ino AND e.off = k.off AND e.ino = ANY($2)";
+// By the places of the rows, which the keys lead to: a join with the keys may read all extents of the files.
+const NO_EXTENTS: &str = "DELETE FROM garth.extent WHERE account = $1 AND ctid = ANY(ARRAY(
+    SELECT e.ctid FROM unnest($2::bigint[], $3::bigint[]) k(ino, off)
+    CROSS JOIN LATERAL (SELECT ctid FROM garth.extent
+        WHERE account = $1 AND ino = k.ino AND off = k.off OFFSET 0) e))";
 // A row that ends is written over in place where a new one begins at its offset. With live and past extents
 // in one table, whose key has the end, the row moves in the index: 513 bytes of WAL in place of 430.
 const EXTENTS: &str = "INSERT INTO garth.extent (account, ino, off, len, since, chunk, skip, older)
