@@ -26,11 +26,15 @@ pub(crate) fn begin_reads(account: i64, limit: Duration) -> String {
 
 /// Returns the statements that begin a transaction which writes rows of an account, or waits for one that does.
 ///
-/// A role or a database may have `synchronous_commit` off. A crash of the server would then lose commits that
+/// Each statement has a snapshot of its own, so that it sees what another one has waited for: a role or a
+/// database may have another default.
+///
+/// A role or a database may also have `synchronous_commit` off. A crash of the server would then lose commits that
 /// were acknowledged, so it is set back to `on`. Other values wait for the disk, and stay.
 pub(crate) fn begin_writes(account: i64) -> String {
     format!(
-        "BEGIN; {}, set_config('lock_timeout', '10000', true), set_config('synchronous_commit', \
+        "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; {}, set_config('lock_timeout', '10000', true), \
+         set_config('synchronous_commit', \
          coalesce(nullif(current_setting('synchronous_commit'), 'off'), 'on'), true)",
         settings(account, WRITE_TIME)
     )

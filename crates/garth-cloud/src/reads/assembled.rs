@@ -3,11 +3,12 @@
 use std::collections::HashMap;
 
 use bytes::Bytes;
-use garth_engine::engine::planner::{ExtentRow, MAX_EXTENT, SHORT_SUM, sum_of};
+use garth_engine::engine::planner::ExtentRow;
 use garth_engine::{Error, Result};
 use tokio_postgres::Row;
 
 use crate::values::columns::{column, number};
+use crate::values::sums::is_sound;
 
 /// Chunks of an answer, by their numbers: their bytes, or the error of one that is damaged.
 pub(super) type Chunks<'r> = HashMap<u64, Result<&'r [u8]>>;
@@ -29,8 +30,7 @@ pub(super) fn chunks(rows: &[Row]) -> Result<Chunks<'_>> {
 
 /// Returns the bytes of a chunk if they match its sum.
 fn checked<'r>(sum: &[u8], data: &'r [u8]) -> Result<&'r [u8]> {
-    let is_sound = data.len() <= MAX_EXTENT && !sum.is_empty() && sum_of(data, sum.len() > SHORT_SUM) == sum;
-    if is_sound { Ok(data) } else { Err(damaged("does not match its checksum")) }
+    if is_sound(sum, data) { Ok(data) } else { Err(damaged("does not match its checksum")) }
 }
 
 fn damaged(what: &str) -> Error {
@@ -110,6 +110,8 @@ fn fill(
 
 #[cfg(test)]
 mod tests {
+    use garth_engine::engine::planner::sum_of;
+
     use super::*;
 
     #[test]

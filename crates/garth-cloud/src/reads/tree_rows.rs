@@ -204,9 +204,15 @@ impl TreeRows for &FetchedRows {
         each: &mut EachRow<'_, Error>,
     ) -> Result<()> {
         // What has expired is judged by the time of the snapshot, which is known only with its rows.
-        let page = self.get(&self.names.now, (page_range(range), nodes, most));
+        let range_key = page_range(range);
+        // A page that was asked for before the length of the one before it was known may be longer.
+        let longer = self.names.now.find(|(of, with, limit), page| {
+            let fits = *of == range_key && *with == nodes && *limit >= most;
+            fits.then(|| Arc::clone(page))
+        });
+        let page = longer.or_else(|| self.get(&self.names.now, (range_key, nodes, most)));
         let mut dir = Rc::from(range.from);
-        for row in page.iter().flat_map(|page| page.iter()) {
+        for row in page.iter().flat_map(|page| page.iter()).take(most) {
             if !each(page_row(row, &mut dir))? {
                 break;
             }

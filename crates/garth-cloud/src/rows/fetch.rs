@@ -22,11 +22,11 @@ use super::derived::{DerivedKeys, Projections};
 use super::subtrees;
 use super::target::Target;
 use super::wanted::Wanted;
-use super::writes::{MAX_DIR, Writer, Writes};
+use super::writes::{Writer, Writes};
 use crate::client::{Connection, Param, Pipe, begin_writes, param};
 use crate::control::{CONTROL, Control};
 use crate::reads::{FetchedRows, Round};
-use crate::values::columns::{column, head, int, number};
+use crate::values::columns::{MAX_DIR, column, head, int, number};
 
 /// Head row, locked, and with it the account. Later statements see what the transaction has committed that
 /// this one waited for: each statement of a transaction with READ COMMITTED has a snapshot of its own.

@@ -9,22 +9,17 @@ use garth_engine::engine::planner::{
 use garth_engine::engine::relational::open_nodes::OpenNodes;
 use garth_engine::engine::relational::{answer_column, changes_column};
 use garth_engine::model::{Author, Batch, Commit};
-use garth_engine::{Error, Result};
+use garth_engine::{Error, ErrorKind, Result};
 use tokio_postgres::types::Type;
 
 use super::derived::DerivedWrites;
 use super::name_writes::NameWrites;
 use super::record_writes::RecordWrites;
 use super::target::Target;
-use super::wanted::unsupported;
 use crate::client::{Param, Pipe, param};
-use crate::values::columns::{int, kind_number, older};
+use crate::values::columns::{MAX_DIR, int, kind_number, older};
 use crate::values::labels;
 use crate::values::parameters::{Blob, ints, list, signed, texts};
-
-/// Longest directory of a name, in bytes. Directory and name are in one entry of an index, which has at most
-/// 2,704 bytes.
-pub(super) const MAX_DIR: usize = 1024;
 
 const NODES: &str = "INSERT INTO garth.node (account, ino, seq, kind, mode, uid, gid, rdev, nlink, size, mtime,
         ctime, birthtime, atime, target, attrs_seq, expires_at, content_seq)
@@ -122,7 +117,7 @@ impl BatchTexts {
     /// a directory to where paths get too long.
     ///
     /// # Errors
-    /// `Unsupported` for changes that are not written yet; `InvalidArgument` for an author or attributes that
+    /// `NameTooLong` for a directory whose path is too long for an index; `InvalidArgument` for an author or attributes that
     /// cannot be stored.
     pub fn new(
         delta: &Delta,
@@ -427,13 +422,14 @@ fn extents<'a>(rows: impl Iterator<Item = &'a ExtentRow> + Clone) -> [Param; 6] 
     ]
 }
 
-/// Refuses changes that are not written yet.
+/// Refuses directories that are too long for an index.
 fn check(delta: &Delta, can_move: bool) -> Result<()> {
     let is_long = |((dir, _), change): (&Key, &NameChange)| change.after.is_some() && dir.len() > MAX_DIR;
     if can_move && !delta.names.iter().any(is_long) {
         return Ok(());
     }
-    Err(unsupported("this engine does not store directories whose path has more than 1,024 bytes yet"))
+    let message = format!("the path of a directory has at most {MAX_DIR} bytes in this engine; shorten it");
+    Err(Error::new(ErrorKind::NameTooLong, message))
 }
 
 /// Returns the row of the log for a batch, and the pieces of its changes that follow the first.

@@ -3,7 +3,7 @@
 -- `seq`, `since`, `till` are sequence numbers. Times are nanoseconds since 1970.
 --
 -- Statements name the schema: behind a pooler there is no search path. An entry of an index has at most 2,704
--- bytes, so `dir` has at most 1,024: a longer one is shortened, and `long` has all of it. Labels and owners are
+-- bytes, so `dir` has at most 2,304. `long` is for longer ones, which are refused until then. Labels and owners are
 -- keyed by a hash or a number.
 CREATE SCHEMA garth;
 CREATE FUNCTION garth.fork(since bigint, till bigint) RETURNS bigint

@@ -8,7 +8,7 @@ use garth_engine::ErrorKind;
 use garth_testkit::postgres::Cluster;
 use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 
-use super::database::{Database, at, connect, write};
+use super::database::{Database, append, at, connect, write};
 use garth_engine::model::{Batch, Op};
 
 /// Value that no message takes, such as one that is too long.
@@ -69,6 +69,26 @@ async fn commits_are_synced_whatever_the_role_says() {
         assert_eq!(found, due, "{set}");
         database.rows(account, "DELETE FROM public.seen");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn commits_see_those_they_waited_for_whatever_the_role_says() {
+    let database = Database::new().await;
+    let account = database.account("her").await;
+    for set in ["default_transaction_isolation = 'serializable'", "default_transaction_read_only = on"] {
+        let alter = format!("ALTER ROLE garth SET {set}");
+        database.cluster.psql(&database.cluster.admin_url(), &alter).unwrap();
+        let url = database.cluster.socket_url();
+        let connections = futures::future::join_all((0..4).map(|_| connect(&url))).await;
+        let batch = [append("/log", "x")];
+        let commits = connections.iter().map(|conn| garth_cloud::commit::commit(conn, account, &batch));
+        for commit in futures::future::join_all(commits).await {
+            commit.unwrap().remove(0).unwrap();
+        }
+    }
+    let seq = "SELECT seq FROM garth.head";
+    let found = database.cluster.psql(&database.cluster.admin_url(), seq).unwrap();
+    assert_eq!(found, "8");
 }
 
 #[tokio::test(flavor = "multi_thread")]

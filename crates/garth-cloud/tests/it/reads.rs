@@ -302,7 +302,7 @@ async fn calls_take_few_trips() {
     trips!(2, fs.stat(&At::Child(Ino(2), Name::parse("f1").unwrap())));
     trips!(1, fs.list(&dir, &Page::default()));
     trips!(1, fs.list(&dir, &Page::default().with_entries()));
-    trips!(2, fs.walk(&dir, &WalkPage::default()));
+    trips!(1, fs.walk(&dir, &WalkPage::default()));
     trips!(1, fs.fetch(&path, ByteRange::ALL));
     trips!(1, fs.fetch(&node, ByteRange::ALL));
     trips!(1, file.read_at(0, 100));
