@@ -9,7 +9,7 @@ use bytes::Bytes;
 use garth_engine::engine::planner::{ExtentRow, HeadRow, Key, NameRow, NodeRow};
 use garth_engine::engine::relational::gate_judgements::Judgements;
 use garth_engine::engine::relational::reads::tree_rows::{CommitSpan, NameSpan};
-use garth_engine::model::{Author, CommitInfo, Kind, Snapshot};
+use garth_engine::model::{Author, CommitInfo, Kind, Projection, Snapshot};
 use garth_engine::rule::Registry;
 use garth_engine::{Error, ErrorKind, Result};
 
@@ -134,6 +134,10 @@ pub(super) type PastNamesOf = (u64, CommitSpan, usize);
 /// Past name: directory and name, and the commits that made and ended it.
 pub(super) type PastName = (Key, u64, u64);
 
+/// Entries of a directory whose file has a key: projection and key, the directory and the name of the file, and
+/// a limit.
+pub(super) type OpenEntriesOf = (Projection, String, String, String, usize);
+
 /// Names that were fetched.
 #[derive(Debug, Default)]
 pub(super) struct Names {
@@ -144,6 +148,8 @@ pub(super) struct Names {
     pub(super) now: Memo<PageNow, Arc<Vec<PageName>>>,
     /// By range and commit.
     pub(super) past: Memo<(PageRange, u64), Arc<Vec<PageName>>>,
+    /// Entries of gated directories; `None` if there are too many, or if the index does not have them.
+    pub(super) open: Memo<OpenEntriesOf, Option<Arc<Vec<String>>>>,
 }
 
 impl Names {
@@ -153,6 +159,7 @@ impl Names {
         self.past_of.renew();
         self.now.renew();
         self.past.renew();
+        self.open.renew();
     }
 }
 

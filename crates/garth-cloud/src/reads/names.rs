@@ -20,6 +20,9 @@ use crate::client::{param, read_time};
 use crate::values::columns::{column, int, kind_of, name, number, place};
 use crate::values::parameters::{ints, texts};
 
+/// Factor by which each further page of a read is longer, and the limit on that.
+const GROWTH: usize = 4;
+const LONGEST_PAGE: usize = 4096;
 /// Names that a page of the past, and the names of a node, are fetched at a time.
 pub(super) const STEP: usize = 1000;
 
@@ -149,6 +152,37 @@ pub(super) fn places(within: &Within) -> Places {
             .extend(region.ranges().into_iter().map(|(from, to)| (bound(&from), String::new(), bound(&to))));
     }
     places
+}
+
+impl Names {
+    /// Returns a page of the newest state that has the first `most` names of a range, or all of them, and the place
+    /// of the first one. Pages that were asked for earlier may be longer: those of a walk, before the length of the
+    /// one before is known, and those of a read through gates.
+    pub(super) fn part_of_page(
+        &self,
+        (from, after, to): &PageRange,
+        nodes: bool,
+        most: usize,
+    ) -> Option<(Arc<Vec<PageName>>, usize)> {
+        let place = (from.as_str(), after.as_str());
+        self.now.find(|((of, behind, end), with, limit), page| {
+            let begins = (of.as_str(), behind.as_str()) <= place && (to.is_some() || of == from);
+            if *with != nodes || end != to || !begins {
+                return None;
+            }
+            let first = page.partition_point(|row| (row.dir.as_str(), row.name.as_str()) <= place);
+            let fits = page.len() < *limit || page.len() - first >= most;
+            fits.then(|| (Arc::clone(page), first))
+        })
+    }
+
+    /// Returns the number of names to fetch of a range of which a read asks for `most`. It asks for a further page
+    /// if gates hide what it was given, and may do so often: each is longer than the one before.
+    pub(super) fn page_limit(&self, (.., to): &PageRange, nodes: bool, most: usize) -> usize {
+        let known = self.now.count(|(of, with, _)| of.2 == *to && *with == nodes);
+        let factor = GROWTH.saturating_pow(u32::try_from(known).unwrap_or(u32::MAX));
+        most.max(most.saturating_mul(factor).min(LONGEST_PAGE))
+    }
 }
 
 /// Adds the statements that fetch what is wanted.

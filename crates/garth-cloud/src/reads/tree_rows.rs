@@ -13,7 +13,7 @@ use garth_engine::engine::relational::reads::tree_rows::{
     CommitSpan, EachName, EachRow, LoggedCommit, MAX, NameRange, NameSpan, PageRow, PastPage, TreeRows,
 };
 use garth_engine::model::{
-    Attributes, Author, CommitInfo, Kind, Owner, Seq, SessionOf, Snapshot, Timestamp, Within,
+    Attributes, Author, CommitInfo, Gate, Kind, Owner, Seq, SessionOf, Snapshot, Timestamp, Within,
 };
 use garth_engine::path::TreePath;
 use garth_engine::rule::Registry;
@@ -204,15 +204,14 @@ impl TreeRows for &FetchedRows {
         each: &mut EachRow<'_, Error>,
     ) -> Result<()> {
         // What has expired is judged by the time of the snapshot, which is known only with its rows.
-        let range_key = page_range(range);
-        // A page that was asked for before the length of the one before it was known may be longer.
-        let longer = self.names.now.find(|(of, with, limit), page| {
-            let fits = *of == range_key && *with == nodes && *limit >= most;
-            fits.then(|| Arc::clone(page))
+        let key = page_range(range);
+        let page = self.names.part_of_page(&key, nodes, most).or_else(|| {
+            let limit = self.names.page_limit(&key, nodes, most);
+            Some((self.get(&self.names.now, (key, nodes, limit))?, 0))
         });
-        let page = longer.or_else(|| self.get(&self.names.now, (range_key, nodes, most)));
+        let Some((page, first)) = page else { return Ok(()) };
         let mut dir = Rc::from(range.from);
-        for row in page.iter().flat_map(|page| page.iter()).take(most) {
+        for row in page.iter().skip(first).take(most) {
             if !each(page_row(row, &mut dir))? {
                 break;
             }
@@ -407,5 +406,11 @@ impl TreeRows for &FetchedRows {
             }
         }
         Ok(())
+    }
+
+    fn entries_with(&self, gate: &Gate, key: &str, limit: usize) -> Result<Option<Vec<String>>> {
+        let (dir, file) = (gate.dir.key().to_owned(), gate.file.as_str().to_owned());
+        let entries = self.get(&self.names.open, (gate.projection, key.to_owned(), dir, file, limit));
+        Ok(entries.flatten().map(|entries| entries.to_vec()))
     }
 }

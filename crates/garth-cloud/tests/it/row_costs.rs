@@ -1,9 +1,15 @@
 //! Costs of calls: the rows that they read, and the bytes that they return, do not grow with what else is stored.
 
-use garth_cloud::client::{Connection, Pipe};
+use std::time::Duration;
+
+use garth_cloud::client::{Connection, Pipe, Pool};
 use garth_cloud::commit::commit;
-use garth_engine::model::{At, Batch, ByteRange, Op};
-use garth_engine::{ErrorKind, FileSystem as _};
+use garth_cloud::store::PgStore;
+use garth_engine::model::{
+    At, Batch, ByteRange, Confinement, FindQuery, Gate, Op, Owner, Page, Seq, WalkPage, Within,
+};
+use garth_engine::rule::sample::{STATUS, registry};
+use garth_engine::{Env, ErrorKind, FileSystem as _, Name};
 use garth_testkit::proxy::{Direction, Proxy};
 
 use super::database::{Database, append, at, connect, write};
@@ -124,4 +130,38 @@ async fn pieces_of_many_chunks_are_read_in_steps() {
     assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
     fs.fetch(&At::Path(at("/a")), ByteRange { offset: 0, length: 100 }).await.unwrap();
     fs.commit(write("/b", "x")).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn listing_passes_many_hidden_entries_in_few_trips() {
+    let database = Database::new().await;
+    let account = database.account("her").await;
+    let entry = |name: String, status: &str| {
+        Op::write(at(&format!("/nodes/{name}/.status")), status.to_owned()).with_parents()
+    };
+    let mut ops: Vec<Op> = (0..400).map(|number| entry(format!("e{number:03}"), "PRIVATE")).collect();
+    ops.extend(["a", "e150-", "z"].map(|name| entry(name.to_owned(), "ACTIVE")));
+    let proxy = Proxy::to(database.cluster.address()).unwrap();
+    let pool = Pool::connect(&database.cluster.tcp_url_through(proxy.address()), 2).await.unwrap();
+    let fs = PgStore::new(pool, account, Env::system(), registry());
+    fs.commit(Batch::new(ops)).await.unwrap();
+    // From now on, the index has the keys.
+    fs.find(&FindQuery::new(STATUS)).await.unwrap();
+    let gate = Gate {
+        dir: at("/nodes"),
+        file: Name::parse(".status").unwrap(),
+        projection: STATUS,
+        keys: vec!["ACTIVE".to_owned()],
+        since: Seq(0),
+    };
+    let to = Confinement::new(Within::new([at("/nodes")]), Owner::new("view").unwrap()).gated(vec![gate]);
+    let view = fs.confined(&to).await.unwrap();
+    proxy.delay(Duration::from_millis(5));
+    let before = proxy.trips();
+    let listed = view.list(&At::Path(at("/nodes")), &Page::default().limit(2)).await.unwrap();
+    let names: Vec<&str> = listed.items.iter().map(|item| item.name.as_str()).collect();
+    assert_eq!((names, listed.more), (vec!["a", "e150-"], true));
+    assert!(proxy.trips() - before <= 20, "{}", proxy.trips() - before);
+    let walked = view.walk(&At::Path(at("/nodes")), &WalkPage::default().limit(100)).await.unwrap();
+    assert_eq!((walked.items.len(), walked.more), (6, false));
 }
