@@ -84,7 +84,8 @@ impl<'c> Pipe<'c> {
             let mut pending = false;
             for (place, (answer, rows)) in answers.iter_mut().zip(&mut rows).enumerate() {
                 let is_new = place >= sent;
-                // The database knows nothing of a statement that could not be sent. It would commit the others.
+                // The database knows nothing of a statement that could not be sent. It would commit the
+                // others.
                 if is_new && is_cut {
                     break;
                 }

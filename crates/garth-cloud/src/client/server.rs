@@ -10,11 +10,12 @@ use super::pipe::Pipe;
 /// Oldest version of PostgreSQL, as `server_version_num` has it.
 const OLDEST: i64 = 150_000;
 
-/// Version, encoding, `fsync`, the setting of operators that makes `fsync=off` acceptable, true for a standby, and
-/// true if row-level security does not bind the role.
+/// Version, encoding, `fsync`, the setting of operators that makes `fsync=off` acceptable, true for a
+/// standby, and true if row-level security does not bind the role.
 const SERVER: &str = "SELECT current_setting('server_version_num')::bigint,
     current_setting('server_encoding'), current_setting('fsync'),
-    coalesce(current_setting('garth.fsync_elsewhere', true) IN ('on', 'true', 'yes', '1'), false), pg_is_in_recovery(),
+    coalesce(current_setting('garth.fsync_elsewhere', true) IN ('on', 'true', 'yes', '1'), false),
+    pg_is_in_recovery(),
     (SELECT r.rolsuper OR r.rolbypassrls FROM pg_roles r WHERE r.rolname = current_user)";
 
 /// Properties of a server and its role.
@@ -33,7 +34,8 @@ struct Server {
 /// accounts.
 ///
 /// # Errors
-/// `Unsupported` for the server, `ReadOnly` for a standby, `AccessDenied` for the role; errors of the database.
+/// `Unsupported` for the server, `ReadOnly` for a standby, `AccessDenied` for the role; errors of the
+/// database.
 pub(super) async fn check_server(conn: &Connection) -> Result<()> {
     let mut pipe = Pipe::new(conn);
     let server = pipe.query(SERVER, Vec::new());
@@ -68,10 +70,12 @@ impl Server {
                 "the encoding of the database is {encoding}; create one with ENCODING 'UTF8'"
             ));
         }
-        // Some services keep the log on other machines, and report `fsync=off` for the one that runs statements.
+        // Some services keep the log on other machines, and report `fsync=off` for the one that runs
+        // statements.
         if self.fsync != "on" && !self.syncs_elsewhere {
-            let message = "the database runs with fsync=off and would lose commits in a crash; set fsync to on, or, if \
-                the service stores each commit elsewhere, run ALTER DATABASE with SET garth.fsync_elsewhere = 'on'";
+            let message = "the database runs with fsync=off and would lose commits in a crash; set fsync to \
+                on, or, if the service stores each commit elsewhere, run ALTER DATABASE with \
+                SET garth.fsync_elsewhere = 'on'";
             return unsupported(message.to_owned());
         }
         // It shows an older state than the commits that were acknowledged.

@@ -4,8 +4,9 @@ use garth_engine::model::Body;
 
 use super::Request;
 
-/// Bytes of bodies after which a transaction takes no more batches, 64 MiB. A message to the database has less than
-/// 1 GiB, and a longer transaction would lock the account for longer. A batch has at most 16 MiB itself.
+/// Bytes of bodies after which a transaction takes no more batches, 64 MiB. A message to the database has
+/// less than 1 GiB, and a longer transaction would lock the account for longer. A batch has at most 16 MiB
+/// itself.
 const MOST_BYTES: usize = 64 << 20;
 
 /// Returns the first batches, at least one, that a transaction takes.

@@ -49,10 +49,10 @@ macro_rules! chunks {
     };
 }
 
-/// Extents `x` of keys `$key` with their chunks `c`, by key and offset. A chunk is checked as a whole, and a file
-/// that was written over in many places has many pieces of one: each is returned once, with the first extent
-/// that shows it. The extents end with the one that reaches `$most` bytes of chunks; `total` is the number of
-/// all. `$extra` are further columns of `w`, and `q` has them outside.
+/// Extents `x` of keys `$key` with their chunks `c`, by key and offset. A chunk is checked as a whole, and a
+/// file that was written over in many places has many pieces of one: each is returned once, with the first
+/// extent that shows it. The extents end with the one that reaches `$most` bytes of chunks; `total` is the
+/// number of all. `$extra` are further columns of `w`, and `q` has them outside.
 macro_rules! once {
     ($key:literal, $most:literal, ($extra:literal, $outside:literal), $from:expr) => {
         concat!(

@@ -134,8 +134,8 @@ pub(super) type PastNamesOf = (u64, CommitSpan, usize);
 /// Past name: directory and name, and the commits that made and ended it.
 pub(super) type PastName = (Key, u64, u64);
 
-/// Entries of a directory whose file has a key: projection and key, the directory and the name of the file, and
-/// a limit.
+/// Entries of a directory whose file has a key: projection and key, the directory and the name of the file,
+/// and a limit.
 pub(super) type OpenEntriesOf = (Projection, String, String, String, usize);
 
 /// Names that were fetched.

@@ -19,8 +19,8 @@ use crate::values::parameters::ints;
 /// Commits of the log that are fetched at a time, and snapshots.
 pub(super) const STEP: usize = 256;
 
-/// Head row, the last commit up to which ended rows are removed, or may be by the removal in progress, and the
-/// time.
+/// Head row, the last commit up to which ended rows are removed, or may be by the removal in progress, and
+/// the time.
 const HEAD: &str = concat!(
     "SELECT seq, time, next_ino, next_chunk, control, projections, oldest, folded,
         greatest(folded, (SELECT till FROM garth.fold WHERE account = $1 AND phase > 0)), ",

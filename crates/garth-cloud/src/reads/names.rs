@@ -155,9 +155,9 @@ pub(super) fn places(within: &Within) -> Places {
 }
 
 impl Names {
-    /// Returns a page of the newest state that has the first `most` names of a range, or all of them, and the place
-    /// of the first one. Pages that were asked for earlier may be longer: those of a walk, before the length of the
-    /// one before is known, and those of a read through gates.
+    /// Returns a page of the newest state that has the first `most` names of a range, or all of them, and the
+    /// place of the first one. Pages that were asked for earlier may be longer: those of a walk, before the
+    /// length of the one before is known, and those of a read through gates.
     pub(super) fn part_of_page(
         &self,
         (from, after, to): &PageRange,
@@ -176,8 +176,8 @@ impl Names {
         })
     }
 
-    /// Returns the number of names to fetch of a range of which a read asks for `most`. It asks for a further page
-    /// if gates hide what it was given, and may do so often: each is longer than the one before.
+    /// Returns the number of names to fetch of a range of which a read asks for `most`. It asks for a further
+    /// page if gates hide what it was given, and may do so often: each is longer than the one before.
     pub(super) fn page_limit(&self, (.., to): &PageRange, nodes: bool, most: usize) -> usize {
         let known = self.now.count(|(of, with, _)| of.2 == *to && *with == nodes);
         let factor = GROWTH.saturating_pow(u32::try_from(known).unwrap_or(u32::MAX));

@@ -11,9 +11,9 @@ use super::round::Round;
 use crate::client::param;
 use crate::values::columns::{column, int, number};
 
-/// Directories of the files `$6` that have a key, in directories from `$4` up to `$5`, at most `$7`, and the number
-/// of nodes that have it, at most `$7`. `$8` is the version of the projections whose keys are read: without them,
-/// there is no row.
+/// Directories of the files `$6` that have a key, in directories from `$4` up to `$5`, at most `$7`, and the
+/// number of nodes that have it, at most `$7`. `$8` is the version of the projections whose keys are read:
+/// without them, there is no row.
 const OPEN: &str = "WITH nodes AS MATERIALIZED (SELECT ino FROM garth.projected
         WHERE account = $1 AND projection = $2 AND key = $3 LIMIT $7)
     SELECT c.nodes, n.dir

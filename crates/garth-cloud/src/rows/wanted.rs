@@ -23,9 +23,9 @@ use crate::values::parameters::{ints, texts};
 // LIMIT) keeps the database from choosing another order. For a plain join it reads all rows of the account,
 // as long as it has no statistics of the table: 150 to 242 ms, in place of 0.2 to 0.4 ms.
 //
-// A bound of an index that is looked up is a query as a whole, with any `coalesce` inside of it: for a table with
-// row-level security, the database takes `coalesce(...)` for an expression that may show hidden rows, and reads
-// the index without the bound.
+// A bound of an index that is looked up is a query as a whole, with any `coalesce` inside of it: for a table
+// with row-level security, the database takes `coalesce(...)` for an expression that may show hidden rows,
+// and reads the index without the bound.
 
 /// Names with their nodes. By path, a commit so takes two round trips, and not three.
 const NAMES: &str = concat!(

@@ -117,8 +117,8 @@ impl BatchTexts {
     /// a directory to where paths get too long.
     ///
     /// # Errors
-    /// `NameTooLong` for a directory whose path is too long for an index; `InvalidArgument` for an author or attributes that
-    /// cannot be stored.
+    /// `NameTooLong` for a directory whose path is too long for an index; `InvalidArgument` for an author or
+    /// attributes that cannot be stored.
     pub fn new(
         delta: &Delta,
         head: &HeadRow,

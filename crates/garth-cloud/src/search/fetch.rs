@@ -107,8 +107,8 @@ const LINES: &str = "SELECT k.n, (b.lines + coalesce(r.lines, 0))::bigint
     CROSS JOIN LATERAL (SELECT sum(lines) AS lines FROM garth.passage
         WHERE account = $1 AND ino = k.ino AND off >= b.blocks * 131072 AND off < k.off) r";
 /// Pieces of ranges of files. Live extents do not overlap: the last one at or before the range is the first
-/// that can reach into it. A piece that is all of its chunk comes with the checksum. Others are not checked: a
-/// search shows lines of many files, and would have to fetch the chunk of each.
+/// that can reach into it. A piece that is all of its chunk comes with the checksum. Others are not checked:
+/// a search shows lines of many files, and would have to fetch the chunk of each.
 const CONTENT: &str = "SELECT k.n, greatest(e.off, k.first), substr(c.data,
         (e.skip + greatest(e.off, k.first) - e.off)::int + 1,
         (least(e.off + e.len, k.last) - greatest(e.off, k.first))::int),
@@ -469,8 +469,8 @@ fn put_gates(state: &mut State, asked: &BTreeSet<Key>, rows: &[Row]) -> Result<(
     Ok(())
 }
 
-/// Copies the bytes of a column to a place in a piece of a file. The checksum is in the column behind it, if they
-/// are a complete chunk.
+/// Copies the bytes of a column to a place in a piece of a file. The checksum is in the column behind it, if
+/// they are a complete chunk.
 fn copy(to: &mut [u8], at: u64, row: &Row, data: usize) -> Result<()> {
     let damaged = || Error::damaged("the content of a file is missing");
     let bytes: &[u8] = column::<Option<&[u8]>>(row, data)?.ok_or_else(damaged)?;

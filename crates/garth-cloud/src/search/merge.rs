@@ -28,8 +28,8 @@ const SHARE_REMOVED: u64 = 4;
 /// Rows of a step of a sweep.
 const SWEPT: i64 = 1024;
 
-/// Account, whose deletion waits for the end of the step. A step that comes later than the deletion finds none,
-/// and leaves no row behind.
+/// Account, whose deletion waits for the end of the step. A step that comes later than the deletion finds
+/// none, and leaves no row behind.
 const STAYS: &str = "SELECT FROM garth.head WHERE account = $1 FOR KEY SHARE";
 // Whoever finds the row locked waits for the step of the other server, whose lease has not ended then.
 const TAKE_LEASE: &str = "INSERT INTO garth.merging AS m (account, holder, until)

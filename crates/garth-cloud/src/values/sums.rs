@@ -2,7 +2,8 @@
 
 use garth_engine::engine::planner::{MAX_EXTENT, SHORT_SUM, sum_of};
 
-/// Returns true if the bytes of a chunk match its sum. A chunk that is not shared has the beginning of the hash.
+/// Returns true if the bytes of a chunk match its sum. A chunk that is not shared has the beginning of the
+/// hash.
 pub(crate) fn is_sound(sum: &[u8], data: &[u8]) -> bool {
     data.len() <= MAX_EXTENT && !sum.is_empty() && sum_of(data, sum.len() > SHORT_SUM) == sum
 }

@@ -1,5 +1,5 @@
-//! Deletions of accounts that other transactions race with: no row is left behind, and no call sees half of an
-//! account.
+//! Deletions of accounts that other transactions race with: no row is left behind, and no call sees half of
+//! an account.
 
 use std::time::Duration;
 

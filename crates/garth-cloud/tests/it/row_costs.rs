@@ -1,4 +1,5 @@
-//! Costs of calls: the rows that they read, and the bytes that they return, do not grow with what else is stored.
+//! Costs of calls: the rows that they read, and the bytes that they return, do not grow with what else is
+//! stored.
 
 use std::time::Duration;
 

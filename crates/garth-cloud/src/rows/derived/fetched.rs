@@ -33,8 +33,8 @@ macro_rules! passage_columns {
 }
 
 /// Piece of a live extent `x` with its chunk in a range of bytes `r`, joined to a row that has `first` and
-/// `last` of `k`. `data` is null if the chunk is not in the database. `sum` is its checksum if the piece is all of
-/// it; others are not checked, because their chunks would have to be fetched as a whole.
+/// `last` of `k`. `data` is null if the chunk is not in the database. `sum` is its checksum if the piece is
+/// all of it; others are not checked, because their chunks would have to be fetched as a whole.
 macro_rules! pieces {
     ($first:literal, $last:literal) => {
         concat!(
