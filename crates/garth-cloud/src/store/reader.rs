@@ -19,6 +19,9 @@ const READ_TIME: Duration = Duration::from_secs(10);
 /// rows in one transaction, whose end takes a trip of its own.
 const WHOLE: usize = 2;
 
+/// Most connections that a read loses before it fails.
+const MAX_LOST: usize = 3;
+
 /// View of fetched rows.
 pub(super) type View<'a> = TreeView<'a, &'a FetchedRows>;
 
@@ -38,27 +41,34 @@ impl PgStore {
         if let Some(answer) = self.run(&rows, &read) {
             return answer;
         }
-        let conn = inner.pool.connection().await?;
-        let mut transaction = Transaction { conn: &conn, account: inner.account, trips: 0, is_open: false };
-        let answer = loop {
-            if let Err(error) = transaction.fetch(&mut rows).await {
-                break Err(error);
+        let mut lost = 0;
+        loop {
+            let conn = inner.pool.connection().await?;
+            let mut transaction =
+                Transaction { conn: &conn, account: inner.account, trips: 0, is_open: false };
+            let answer = loop {
+                if let Err(error) = transaction.fetch(&mut rows).await {
+                    break Err(error);
+                }
+                if let Some(answer) = self.run(&rows, &read) {
+                    break Ok(answer);
+                }
+                if inner.env.instant() >= deadline {
+                    let message = "this read takes too long; ask for less at a time";
+                    break Err(Error::new(ErrorKind::TimedOut, message));
+                }
+            };
+            let answer = match answer {
+                Ok(answer) => transaction.end().await.map(|()| answer),
+                Err(error) => Err(error),
+            };
+            match answer {
+                // The server has ended it, or it was idle for too long. A read changes nothing: it begins again.
+                Err(error) if error.is(ErrorKind::Unavailable) && lost < MAX_LOST => lost += 1,
+                answer => return conn.settle(answer).await?,
             }
-            if let Some(answer) = self.run(&rows, &read) {
-                break Ok(answer);
-            }
-            if inner.env.instant() >= deadline {
-                break Err(Error::new(
-                    ErrorKind::TimedOut,
-                    "this read takes too long; ask for less at a time",
-                ));
-            }
-        };
-        let answer = match answer {
-            Ok(answer) => transaction.end().await.map(|()| answer),
-            Err(error) => Err(error),
-        };
-        conn.settle(answer).await?
+            rows.renew();
+        }
     }
 
     /// Runs a read. Returns `None` if it lacks rows.

@@ -12,7 +12,7 @@ use garth_engine::model::{
 use garth_engine::path::Name;
 use garth_engine::rule::Registry;
 use garth_engine::{Env, ErrorKind, FileSystem, Result};
-use garth_testkit::proxy::Proxy;
+use garth_testkit::proxy::{Direction, Proxy};
 
 use super::database::{Database, append, at, write};
 
@@ -255,6 +255,24 @@ async fn waits_for_the_commit_of_another_server() {
     let past = fs.as_of(&Moment::Seq(Seq(1))).await.unwrap();
     assert_eq!(past.wait(Seq(1)).await.unwrap_err().kind(), ErrorKind::Unsupported);
     assert_eq!(past.commit(write("/b", "x")).await.unwrap_err().kind(), ErrorKind::ReadOnly);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn reads_survive_lost_connections() {
+    let database = Database::new().await;
+    let account = database.account("her").await;
+    database.commit(account, &[write("/a", "text")]).await.remove(0).unwrap();
+    let proxy = Proxy::to(database.cluster.address()).unwrap();
+    let fs = database.store(account, &database.cluster.tcp_url_through(proxy.address())).await;
+    let (file, before) = (At::Path(at("/a")), proxy.cuts());
+    for direction in [Direction::ToServer, Direction::ToClient] {
+        for bytes in (0..3000).step_by(300) {
+            proxy.cut_after(direction, bytes);
+            let (_, bytes) = fs.fetch(&file, ByteRange::ALL).await.unwrap();
+            assert_eq!(bytes, &b"text"[..]);
+        }
+    }
+    assert!(proxy.cuts() - before > 5, "{}", proxy.cuts() - before);
 }
 
 #[tokio::test(flavor = "multi_thread")]
