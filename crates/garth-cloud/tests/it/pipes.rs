@@ -5,11 +5,11 @@ use std::error::Error;
 use bytes::BytesMut;
 use garth_cloud::client::{Connection, Pipe, param};
 use garth_engine::ErrorKind;
+use garth_engine::model::{Batch, Op};
 use garth_testkit::postgres::Cluster;
 use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 
 use super::database::{Database, append, at, connect, write};
-use garth_engine::model::{Batch, Op};
 
 /// Value that no message takes, such as one that is too long.
 #[derive(Debug)]
