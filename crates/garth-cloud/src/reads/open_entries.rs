@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 
-use garth_engine::Result;
 use tokio_postgres::types::Type;
 
 use super::fetched::{Names, OpenEntriesOf};
