@@ -10,7 +10,7 @@ use super::pipe::Pipe;
 /// Oldest version of PostgreSQL, as `server_version_num` has it.
 const OLDEST: i64 = 150_000;
 
-/// Version, encoding, `fsync`, the setting of operators that makes `fsync=off` acceptable, true for a
+/// Version, encoding, `fsync`, the setting by which operators accept `fsync=off`, true for a
 /// standby, and true if row-level security does not bind the role.
 const SERVER: &str = "SELECT current_setting('server_version_num')::bigint,
     current_setting('server_encoding'), current_setting('fsync'),
@@ -74,8 +74,8 @@ impl Server {
         // statements.
         if self.fsync != "on" && !self.syncs_elsewhere {
             let message = "the database runs with fsync=off and would lose commits in a crash; set fsync to \
-                on, or, if the service stores each commit elsewhere, run ALTER DATABASE with \
-                SET garth.fsync_elsewhere = 'on'";
+                on, or, if the service stores each commit elsewhere, add \
+                `options=-c%20garth.fsync_elsewhere%3Don` to the URL";
             return unsupported(message.to_owned());
         }
         // It shows an older state than the commits that were acknowledged.
