@@ -5,8 +5,10 @@ mod errors;
 mod pipe;
 mod pool;
 mod server;
+mod settings;
 
 pub use connection::Connection;
 pub use errors::failed;
 pub use pipe::{Param, Pipe, param};
 pub use pool::{Pool, PooledConnection};
+pub(crate) use settings::{begin_reads, begin_writes, read_time};

@@ -1,6 +1,7 @@
 //! Commits a group of batches: in one transaction, and in the round trips of one batch, unless batches depend
 //! on rows that only the writes of those before them make.
 
+mod bounds;
 mod derive;
 
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use garth_engine::rule::Registry;
 use garth_engine::{Error, ErrorKind, Result};
 use tokio_postgres::types::Type;
 
-use crate::client::{Connection, Pipe, Pool, param};
+use crate::client::{Connection, Pipe, Pool, begin_writes, param};
 use crate::rows::{BatchTexts, PgRows, Writes};
 use derive::{derive, derive_moved};
 
@@ -140,7 +141,7 @@ impl Committer {
         requests: &[Request<'_>],
     ) -> Result<Vec<Result<Commit>>, Failure> {
         let mut rows = PgRows::new(conn, self);
-        let results = match write(&mut rows, requests).await {
+        let results = match write(&mut rows, bounds::first_of(requests)).await {
             Ok(results) => results,
             Err(error) => return Err(rolled_back(conn, error).await),
         };
@@ -157,11 +158,7 @@ impl Committer {
     /// Returns true if a transaction whose answer is lost was committed.
     async fn is_committed(&self, conn: &Connection, attempt: &Attempt) -> Result<bool> {
         let mut pipe = Pipe::new(conn);
-        pipe.simple(format!(
-            "BEGIN; SELECT set_config('garth.account', '{}', true), set_config('lock_timeout', '10000', true), \
-             set_config('statement_timeout', '30000', true)",
-            self.account
-        ));
+        pipe.simple(begin_writes(self.account));
         let account = || param(self.account, Type::INT8);
         // It may still be under way. The lock waits for its end, and a statement behind it sees the result.
         pipe.query("SELECT FROM garth.head WHERE account = $1 FOR UPDATE", vec![account()]);

@@ -15,7 +15,7 @@ use tokio_postgres::types::Type;
 
 pub use reindex::{Progress, make_ready, reindex_step};
 
-use crate::client::{Connection, Pipe, param};
+use crate::client::{Connection, Pipe, begin_writes, param};
 use crate::commit::Committer;
 use crate::rows::{DerivedWrites, PgRows, Writes};
 use crate::values::columns::{column, number};
@@ -32,20 +32,22 @@ const LEASE: i64 = 30_000_000_000;
 /// Time in nanoseconds after which a file that cannot be read is tried again: one hour.
 const RETRY: i64 = 3_600_000_000_000;
 
-/// Time of the database in nanoseconds. It does not change within a statement, so that an index can be read
-/// up to it.
+/// Time of the database in nanoseconds. A query of its own is evaluated once, so that an index can be read up
+/// to it.
 macro_rules! now {
     () => {
-        "(extract(epoch FROM statement_timestamp()) * 1000000)::bigint * 1000"
+        "(SELECT garth.now())"
     };
 }
 
+// A deletion of the account waits for the end of the transaction, or this one finds no account.
+const STAYS: &str = "SELECT FROM garth.head WHERE account = $1 FOR KEY SHARE";
 // Rows that another server is leasing at this moment are skipped, not waited for.
 const LEASED: &str = concat!(
     "UPDATE garth.unindexed SET until = ",
     now!(),
-    " + $2 WHERE account = $1 AND ino = ANY(ARRAY(SELECT ino FROM garth.unindexed
-        WHERE account = $1 AND until <= ",
+    " + $2 WHERE account = $1 AND EXISTS (SELECT FROM garth.head WHERE account = $1)
+        AND ino = ANY(ARRAY(SELECT ino FROM garth.unindexed WHERE account = $1 AND until <= ",
     now!(),
     " ORDER BY until, ino LIMIT $3 FOR UPDATE SKIP LOCKED))
     RETURNING ino, off, until"
@@ -114,6 +116,7 @@ async fn lease(conn: &Connection, account: i64) -> Result<Lease> {
     let own = || param(account, Type::INT8);
     let mut pipe = Pipe::new(conn);
     begin(&mut pipe, account);
+    pipe.query(STAYS, vec![own()]);
     let leased = pipe.query(LEASED, vec![own(), param(LEASE, Type::INT8), param(FILES, Type::INT8)]);
     let marked = pipe.query(IS_MARKED, vec![own()]);
     pipe.simple("COMMIT");
@@ -166,10 +169,7 @@ fn write(rows: &mut PgRows<'_>, lease: &Lease, parts: Vec<(u64, IndexedPart)>) {
 
 /// Adds the statements that begin a transaction.
 fn begin(pipe: &mut Pipe<'_>, account: i64) {
-    pipe.simple(format!(
-        "BEGIN; SELECT set_config('garth.account', '{account}', true), \
-         set_config('statement_timeout', '30000', true), set_config('lock_timeout', '10000', true)"
-    ));
+    pipe.simple(begin_writes(account));
 }
 
 /// Sends statements that end with `COMMIT`, and rolls back if one of them fails.

@@ -15,7 +15,7 @@
 //! - [`home`]: accounts, their keys and trees.
 //!
 //! The engine is being built, and no command uses it yet. It commits every operation, but not directories
-//! whose path has more than 1,024 bytes: these fail with `Unsupported`. Why its statements are as they are:
+//! whose path has more than 2,304 bytes: these fail with `NameTooLong`. Why its statements are as they are:
 //! `docs/decisions/postgres-statements.md`.
 
 pub mod client;

@@ -40,7 +40,8 @@ async fn create_tables(conn: &Connection, env: &Env) -> Result<Hasher> {
     // Servers that start at the same time wait for the first. The number is that of this lock, any other
     // would do.
     pipe.simple(
-        "BEGIN; SELECT pg_advisory_xact_lock(1735553128); SELECT set_config('garth.account', '0', true)",
+        "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SELECT pg_advisory_xact_lock(1735553128); \
+         SELECT set_config('garth.account', '0', true)",
     );
     let known = pipe.query("SELECT to_regclass('garth.format') IS NOT NULL", Vec::new());
     let answers = pipe.run().await?;
@@ -82,7 +83,9 @@ async fn roll_back(conn: &Connection) -> Result<()> {
 /// `AlreadyExists` if an account has this id; errors of the database.
 pub async fn create_account(conn: &Connection, id: &str, now: i64) -> Result<i64> {
     let mut pipe = Pipe::new(conn);
-    pipe.simple("BEGIN; SELECT set_config('garth.account', '0', true)");
+    pipe.simple(
+        "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SELECT set_config('garth.account', '0', true)",
+    );
     let text = || param(id.to_owned(), Type::TEXT);
     let sql = "INSERT INTO garth.account (id, folder, created) VALUES ($1, $2, $3)
                ON CONFLICT DO NOTHING RETURNING account";

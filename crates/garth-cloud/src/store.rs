@@ -36,7 +36,7 @@ use garth_engine::engine::relational::open_nodes::OpenNodes;
 use garth_engine::engine::relational::open_pasts::{OpenPasts, Past};
 use garth_engine::fs::lower::StoreId;
 use garth_engine::fs::store::SYSTEM_MARK;
-use garth_engine::model::{At, Seq, Timestamp, Within};
+use garth_engine::model::{At, Seq, Within};
 use garth_engine::path::{SYSTEM, TreePath};
 use garth_engine::rule::Registry;
 use garth_engine::{Env, Error, ErrorKind, FileSystem, Result};
@@ -104,15 +104,6 @@ impl PgStore {
 
     fn with_reach(&self, reach: Reach) -> Self {
         Self { reach: Arc::new(reach), ..self.clone() }
-    }
-
-    fn now(&self) -> Timestamp {
-        self.inner.env.now()
-    }
-
-    /// Returns the time by which entries have expired.
-    fn time(&self) -> i64 {
-        self.as_of.as_deref().map_or_else(|| self.now().0, |past| past.time)
     }
 
     fn store_id(&self) -> StoreId {

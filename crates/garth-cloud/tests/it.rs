@@ -7,8 +7,10 @@
 mod it {
     mod both;
     mod collecting;
+    mod clocks;
     mod commits;
     mod database;
+    mod deletion_races;
     mod derived;
     mod find;
     mod gated_commits;
@@ -17,10 +19,12 @@ mod it {
     mod lost_commits;
     mod old_content;
     mod operations;
+    mod pipes;
     mod pool;
     mod random_operations;
     mod reads;
     mod retention;
+    mod row_costs;
     mod schema;
     mod search;
     mod set_retention;

@@ -21,12 +21,23 @@ fn of_code(code: &str) -> (ErrorKind, &'static str) {
     match code {
         // The transaction failed because of an earlier statement, whose error is returned in its place.
         "25P02" => (ErrorKind::Io, "an earlier statement of the transaction failed"),
-        "57014" => (ErrorKind::TimedOut, "the database took too long; try again, or ask for less"),
+        // `transaction_timeout` of PostgreSQL 17.
+        "57014" | "25P04" => (ErrorKind::TimedOut, "the database took too long; try again, or ask for less"),
         "40001" | "40P01" | "55P03" => (ErrorKind::WouldBlock, "the account is being written; try again"),
         "53100" => (ErrorKind::NoSpace, "the database has no space left"),
         "XX001" | "XX002" => (ErrorKind::Corrupt, "the database is damaged; check the disk of its server"),
         // A condition of a table, such as that of counts of references.
         "23514" => (ErrorKind::Corrupt, "rows of the account contradict each other; check the account"),
+        // `idle_in_transaction_session_timeout` has ended the connection.
+        "25P03" => (ErrorKind::Unavailable, "the database has ended a transaction that waited; try again"),
+        "53200" => (ErrorKind::Unavailable, "the database has no memory left; try again, or ask for less"),
+        // An entry of an index, or a row, is too long.
+        "54000" | "54001" | "54011" => (
+            ErrorKind::TooLarge,
+            "the request exceeds a limit of the database; ask for less, or split the batch",
+        ),
+        // Numbers out of range, and characters that no text has.
+        "22003" | "22021" => (ErrorKind::InvalidArgument, "the database cannot store a value of the request"),
         "28000" | "28P01" => {
             (ErrorKind::AccessDenied, "the database refuses the role; check the role and password of its URL")
         }
@@ -51,6 +62,10 @@ mod tests {
             ("40P01", ErrorKind::WouldBlock),
             ("53100", ErrorKind::NoSpace),
             ("57014", ErrorKind::TimedOut),
+            ("25P04", ErrorKind::TimedOut),
+            ("25P03", ErrorKind::Unavailable),
+            ("54000", ErrorKind::TooLarge),
+            ("22021", ErrorKind::InvalidArgument),
             ("57P01", ErrorKind::Unavailable),
             ("08006", ErrorKind::Unavailable),
             ("XX001", ErrorKind::Corrupt),

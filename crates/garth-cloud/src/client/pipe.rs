@@ -31,7 +31,8 @@ type Answer<'c> = Pin<Box<dyn Future<Output = Result<Vec<Row>>> + Send + 'c>>;
 
 /// Statements that are sent together. Each is answered on its own, and the first error is returned. After a
 /// statement that failed, the others of its transaction fail as well, except `COMMIT`: it rolls back and
-/// reports success. A transaction is committed only if every statement of the pipe succeeded.
+/// reports success. A transaction is committed only if every statement of the pipe succeeded: those that
+/// follow one that cannot be sent are not sent either.
 pub struct Pipe<'c> {
     conn: &'c Connection,
     requests: Vec<Request>,
@@ -77,14 +78,23 @@ impl<'c> Pipe<'c> {
         conn.count(answers.len());
         let mut rows: Vec<Result<Vec<Row>>> = Vec::new();
         rows.resize_with(answers.len(), lost);
+        let (mut sent, mut is_cut) = (0, false);
         // A statement is sent when its future is first polled, so this loop keeps their order.
         poll_fn(|cx| {
             let mut pending = false;
-            for (answer, rows) in answers.iter_mut().zip(&mut rows) {
+            for (place, (answer, rows)) in answers.iter_mut().zip(&mut rows).enumerate() {
+                let is_new = place >= sent;
+                // The database knows nothing of a statement that could not be sent. It would commit the
+                // others.
+                if is_new && is_cut {
+                    break;
+                }
                 let Some(future) = answer else { continue };
+                sent = sent.max(place + 1);
                 match future.as_mut().poll(cx) {
                     Poll::Ready(result) => {
-                        *rows = result;
+                        is_cut |= is_new && result.is_err();
+                        *rows = if is_new { result.map_err(|error| unsent(conn, error)) } else { result };
                         *answer = None;
                     }
                     Poll::Pending => pending = true,
@@ -95,6 +105,16 @@ impl<'c> Pipe<'c> {
         .await;
         rows.into_iter().collect()
     }
+}
+
+/// Returns the error of a statement that failed before it was answered. On a connection that still works, its
+/// values were too large for a message.
+fn unsent(conn: &Connection, error: Error) -> Error {
+    if conn.is_closed() || !error.is(ErrorKind::Unavailable) {
+        return error;
+    }
+    let message = "a statement is too large for the database; ask for less, or split the batch";
+    Error::new(ErrorKind::TooLarge, message).with_source(error)
 }
 
 fn lost() -> Result<Vec<Row>> {

@@ -12,7 +12,7 @@ use garth_engine::{Error, ErrorKind, Result};
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_postgres::Config;
-use tokio_postgres::config::{Host, SslMode};
+use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
 use tracing::Instrument as _;
 
 use super::connection::Connection;
@@ -61,8 +61,9 @@ impl Pool {
     ///
     /// # Errors
     /// - `InvalidArgument` for a URL that cannot be parsed; `Unsupported` if it requires TLS.
-    /// - `Unsupported` for a server before PostgreSQL 15, one that runs with `fsync=off`, or a database whose
-    ///   encoding is not UTF-8.
+    /// - `Unsupported` for a server before PostgreSQL 15, one that runs with `fsync=off`, unless the options of
+    ///   the URL set `garth.fsync_elsewhere` to `on`, or a database whose encoding is not UTF-8.
+    /// - `ReadOnly` for a standby.
     /// - `AccessDenied` for a role that row-level security does not bind, or that the server refuses.
     /// - `Unavailable` if the server cannot be reached, or the system provides no thread.
     pub async fn connect(url: &str, limit: usize) -> Result<Arc<Self>> {
@@ -277,6 +278,11 @@ fn config_of(url: &str) -> Result<Config> {
             remove `sslmode` from the URL";
         return Err(Error::new(ErrorKind::Unsupported, message));
     }
+    // After a failover, the first host that answers may be a standby.
+    let takes_any = config.get_target_session_attrs() == TargetSessionAttrs::Any;
+    if takes_any && config.get_hosts().len() > 1 {
+        config.target_session_attrs(TargetSessionAttrs::ReadWrite);
+    }
     if config.get_connect_timeout().is_none() {
         config.connect_timeout(LONGEST_CONNECT);
     }
@@ -297,6 +303,13 @@ mod tests {
         let error = config_of("postgresql://garth@localhost/garth?sslmode=require").unwrap_err();
         assert!(error.is(ErrorKind::Unsupported), "{error}");
         config_of("postgresql://garth@localhost/garth?sslmode=prefer").unwrap();
+    }
+
+    #[test]
+    fn one_of_several_hosts_must_be_the_primary() {
+        let attrs = |url: &str| config_of(url).unwrap().get_target_session_attrs();
+        assert_eq!(attrs("postgresql://garth@one/garth"), TargetSessionAttrs::Any);
+        assert_eq!(attrs("postgresql://garth@one,two/garth"), TargetSessionAttrs::ReadWrite);
     }
 
     #[test]

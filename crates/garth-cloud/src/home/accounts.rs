@@ -11,7 +11,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
 use super::shared::Shared;
-use super::transaction::{BEGIN, after_param, id_param, int, known, read, text};
+use super::transaction::{self, after_param, id_param, int, known, read, text};
 use crate::client::{Pipe, param};
 use crate::rows::weights::stored_bytes;
 use crate::schema::FIRST_ROWS;
@@ -106,7 +106,7 @@ impl Shared {
         let folder = new_tree_name(&self.env)?;
         let conn = self.pool.connection().await?;
         let mut pipe = Pipe::new(&conn);
-        pipe.simple(BEGIN);
+        pipe.simple(transaction::begin());
         let found = insert(&mut pipe, id, &folder);
         fill(&mut pipe, &folder, &self.registry);
         let answers = pipe.run().await;

@@ -17,7 +17,7 @@ use tokio_postgres::types::Type;
 
 use super::accounts::{FIND, Found};
 use super::shared::Shared;
-use super::transaction::{BEGIN, id_param, int, read};
+use super::transaction::{self, id_param, int, read};
 use crate::client::{Connection, Pipe, param};
 use crate::values::columns::column;
 
@@ -144,7 +144,7 @@ impl Shared {
 /// Marks an account as being deleted. Returns the account of this id, and true if this call has marked it.
 async fn mark(conn: &Connection, id: &str) -> Result<(Option<Found>, bool)> {
     let mut pipe = Pipe::new(conn);
-    pipe.simple(BEGIN);
+    pipe.simple(transaction::begin());
     let marked = pipe.query(MARK, vec![id_param(id)]);
     let found = pipe.query(FIND, vec![id_param(id)]);
     pipe.simple("COMMIT");
@@ -155,7 +155,7 @@ async fn mark(conn: &Connection, id: &str) -> Result<(Option<Found>, bool)> {
 /// Deletes some rows of the tree of an account. Returns true if there may be more.
 async fn sweep(conn: &Connection, number: i64) -> Result<bool> {
     let mut pipe = Pipe::new(conn);
-    pipe.simple(BEGIN);
+    pipe.simple(transaction::begin());
     pipe.query(LOCK, vec![int(number)]);
     pipe.query(ENTER, vec![int(number)]);
     let swept = pipe.query(SWEEP, vec![int(STEP)]);
@@ -167,7 +167,7 @@ async fn sweep(conn: &Connection, number: i64) -> Result<bool> {
 /// Deletes some keys of an account, and the account if it has no more. Returns true if it is gone.
 async fn forget(conn: &Connection, number: i64) -> Result<bool> {
     let mut pipe = Pipe::new(conn);
-    pipe.simple(BEGIN);
+    pipe.simple(transaction::begin());
     let locked = pipe.query(LOCK, vec![int(number)]);
     pipe.query(KEYS, vec![int(number), int(STEP)]);
     let forgotten = pipe.query(FORGET, vec![int(number)]);

@@ -11,7 +11,7 @@ use tokio_postgres::types::Type;
 
 use super::accounts::{FIND, Found};
 use super::shared::Shared;
-use super::transaction::{BEGIN, after_param, id_param, int, read};
+use super::transaction::{self, after_param, id_param, int, read};
 use crate::client::{Connection, Pipe, param};
 use crate::values::columns::column;
 
@@ -119,7 +119,7 @@ impl Shared {
 
 async fn revoke(conn: &Connection, owner: &KeyOwner, id: &str) -> Result<ApiKey> {
     let mut pipe = Pipe::new(conn);
-    pipe.simple(BEGIN);
+    pipe.simple(transaction::begin());
     let found = pipe.query(FIND_SHARED, vec![id_param(owner.account())]);
     let values = vec![id_param(owner.account()), id_param(owner.tree()), id_param(id)];
     let revoked = pipe.query(REVOKE, values);

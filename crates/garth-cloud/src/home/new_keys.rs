@@ -16,7 +16,7 @@ use tokio_postgres::types::Type;
 use super::accounts::Found;
 use super::keys::{FIND_SHARED, KEY_COLUMNS, hash, key_row, key_sql, owner_of};
 use super::shared::Shared;
-use super::transaction::{BEGIN, bytes, id_param, int, known, text};
+use super::transaction::{self, bytes, id_param, int, known, text};
 use crate::client::{Connection, Param, Pipe, param};
 use crate::values::columns::column;
 
@@ -261,7 +261,7 @@ impl Stored {
 async fn begin(conn: &Connection, owner: &KeyOwner, keys: &[Option<&str>]) -> Result<Begun> {
     let keys: Vec<&str> = keys.iter().flatten().copied().collect();
     let mut pipe = Pipe::new(conn);
-    pipe.simple(BEGIN);
+    pipe.simple(transaction::begin());
     let found = pipe.query(FIND_SHARED, vec![id_param(owner.account())]);
     let locked = pipe.query(LOCK, vec![ids(&keys)]);
     let clock = pipe.query(CLOCK, Vec::new());

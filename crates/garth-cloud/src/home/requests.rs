@@ -13,7 +13,7 @@ use tokio_postgres::Row;
 
 use super::accounts::{FIND, Found, fill, insert};
 use super::shared::Shared;
-use super::transaction::{BEGIN, bytes, end, id_param, int, text};
+use super::transaction::{self, bytes, end, id_param, int, text};
 use crate::client::{Connection, Param, Pipe};
 use crate::values::columns::column;
 
@@ -31,7 +31,7 @@ const REPEATABLE_NANOS: i64 = REPEATABLE * 1_000_000_000;
 
 /// Deletes records that no repeat may need.
 const EXPIRE: &str = "DELETE FROM garth.account_request WHERE number IN (
-    SELECT number FROM garth.account_request WHERE at <= garth.now() - $1 ORDER BY at LIMIT 1000
+    SELECT number FROM garth.account_request WHERE at <= (SELECT garth.now()) - $1 ORDER BY at LIMIT 1000
     FOR UPDATE SKIP LOCKED)";
 
 /// Deletes the oldest records, so that there are not too many.
@@ -162,7 +162,7 @@ async fn begin(
 ) -> Result<(Option<Recorded>, Option<Found>)> {
     let key = || vec![bytes(request.caller.as_bytes()), bytes(request.idempotency_key.as_bytes())];
     let mut pipe = Pipe::new(conn);
-    pipe.simple(BEGIN);
+    pipe.simple(transaction::begin());
     pipe.query(WAIT, key());
     let mut of_request = key();
     of_request.push(int(REPEATABLE_NANOS));

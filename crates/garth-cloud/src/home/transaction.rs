@@ -6,13 +6,12 @@ use garth_engine::Result;
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
-use crate::client::{Connection, Param, Pipe, Pool, param};
+use crate::client::{Connection, Param, Pipe, Pool, begin_writes, param};
 
-/// Begins a transaction that writes accounts or keys. The time limits end a transaction whose server has
-/// vanished, and with it its locks.
-pub(super) const BEGIN: &str = "BEGIN; SELECT set_config('garth.account', '0', true),
-    set_config('statement_timeout', '30000', true), set_config('lock_timeout', '10000', true),
-    set_config('idle_in_transaction_session_timeout', '30000', true)";
+/// Returns the statements that begin a transaction which writes accounts or keys.
+pub(super) fn begin() -> String {
+    begin_writes(0)
+}
 
 /// Begins a transaction whose statements read one state.
 const BEGIN_READ: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;

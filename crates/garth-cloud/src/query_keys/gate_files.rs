@@ -18,7 +18,7 @@ use crate::values::parameters::texts;
 
 /// Content of the files at paths, unless they are too long.
 const FILES: &str = concat!(
-    "SELECT k.n, v.size, 0::bigint, e.off, e.len, e.data
+    "SELECT k.n, v.size, 0::bigint, e.off, e.len, e.data, e.sum
     FROM (SELECT q.n, f.ino FROM unnest($2::text[], $3::text[]) WITH ORDINALITY q(dir, name, n)
         CROSS JOIN LATERAL (SELECT ino FROM garth.name
             WHERE account = $1 AND dir = q.dir AND name = q.name AND kind = 0 OFFSET 0) f OFFSET 0) k

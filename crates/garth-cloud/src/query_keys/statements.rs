@@ -1,5 +1,7 @@
 //! Statements of a find, all on one state of the account.
 
+use std::time::Duration;
+
 use garth_engine::model::find::FindPlace;
 use garth_engine::model::{FindQuery, Within};
 use garth_engine::{Error, ErrorKind, Result, TreePath};
@@ -7,22 +9,24 @@ use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
 use super::keys::{Key, NAMES, Name, Span};
-use crate::client::{Connection, Param, Pipe, param};
+use crate::client::{Connection, Param, Pipe, begin_reads, param, read_time};
 use crate::rows::derived::key;
 use crate::values::columns::{column, int, number};
 use crate::values::parameters::{ints, texts};
 
+/// Limit on the time of a statement.
+const FIND_TIME: Duration = Duration::from_secs(10);
 /// Names of a node that are read at a time, if it has many.
 const MANY_NAMES: usize = 4096;
 
-/// Keys `p` with their nodes and the first names of these, in their order. Entries expire by the time at
-/// which the transaction began.
+/// Keys `p` with their nodes and the first names of these, in their order. Entries expire by the time of
+/// the transaction.
 macro_rules! with_names {
     ($($keys:expr),*) => {
         concat!(
             "SELECT p.key, p.ino, p.line, p.off, p.len,
                 coalesce(v.nlink > 0 AND (v.expires_at IS NULL
-                    OR v.expires_at > (extract(epoch FROM now()) * 1000000)::bigint * 1000), false),
+                    OR v.expires_at > ", read_time!(), "), false),
                 n.dir, n.name
             FROM (", $($keys,)* ") p
             LEFT JOIN LATERAL (SELECT nlink, expires_at FROM garth.node
@@ -255,12 +259,7 @@ impl<'c> Snapshot<'c> {
         let (mut pipe, begins) = (Pipe::new(self.conn), !self.has_begun);
         let own = || param(self.account, Type::INT8);
         if begins {
-            pipe.simple(format!(
-                "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; \
-                 SELECT set_config('garth.account', '{}', true), \
-                 set_config('statement_timeout', '10000', true)",
-                self.account
-            ));
+            pipe.simple(begin_reads(self.account, FIND_TIME));
         }
         let keyed = begins.then(|| pipe.query(KEYED, vec![own()]));
         let mut places = Vec::with_capacity(statements.len());

@@ -1,15 +1,13 @@
 //! Content of files: extents with the chunks that they show, checked.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
-use bytes::Bytes;
-use garth_engine::engine::planner::{ExtentRow, MAX_EXTENT, SHORT_SUM, sum_of};
+use garth_engine::Result;
 use garth_engine::model::MAX_READ;
-use garth_engine::{Error, Result};
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
+use super::assembled::{Assembled, chunks};
 use super::fetched::{Contents, FileKey, Part, UnsizedPart};
 use super::round::Round;
 use super::statements::name_at;
@@ -21,8 +19,10 @@ use crate::values::parameters::ints;
 pub(super) const EXTENTS: usize = 10_000;
 /// Time from which on content is gone whose removal has begun: for every view.
 const REMOVING: i64 = i64::MIN;
-/// Bytes of content that one round asks for.
+/// Bytes of content that one round asks for, and of chunks that a statement returns.
 const MOST: u64 = 2 * MAX_READ as u64;
+/// Place of the number of all extents in a row of content.
+const TOTAL: usize = 7;
 
 /// Extents after commit `k.seq` that overlap `k.first..k.last` of file `e.ino`, as `x`. Live extents do not
 /// overlap each other, so the last one that begins at or before the range is the first that can reach into
@@ -32,8 +32,8 @@ macro_rules! extents_at {
         " CROSS JOIN LATERAL (
             SELECT off, len, since, chunk, skip, older FROM garth.extent
                 WHERE account = $1 AND ino = e.ino AND off < k.last AND off + len > k.first AND since <= k.seq
-                    AND off >= coalesce((SELECT max(o.off) FROM garth.extent o
-                        WHERE o.account = $1 AND o.ino = e.ino AND o.off <= k.first), k.first)
+                    AND off >= (SELECT coalesce(max(o.off), 0) FROM garth.extent o
+                        WHERE o.account = $1 AND o.ino = e.ino AND o.off <= k.first)
             UNION ALL
             SELECT off, len, since, chunk, skip, older FROM garth.extent_past
                 WHERE account = $1 AND ino = e.ino AND till > k.seq AND since <= k.seq AND off < k.last
@@ -44,45 +44,81 @@ macro_rules! extents_at {
 /// Chunks `c` of extents `x`. An extent whose chunk is missing is damage, and not a hole.
 macro_rules! chunks {
     () => {
-        " LEFT JOIN LATERAL (SELECT sum, data FROM garth.chunk WHERE account = $1 AND id = x.chunk OFFSET 0) c ON true"
+        " LEFT JOIN LATERAL (SELECT sum, len, data FROM garth.chunk
+            WHERE account = $1 AND id = x.chunk OFFSET 0) c ON true"
     };
 }
 
-const CONTENT: &str = concat!(
-    "SELECT k.n, x.off, x.len, x.skip, c.sum, c.data
-    FROM unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[]) WITH ORDINALITY k(ino, seq, first, last, n)
-    CROSS JOIN LATERAL (SELECT k.ino) e",
-    extents_at!(),
-    chunks!()
+/// Extents `x` of keys `$key` with their chunks `c`, by key and offset. A chunk is checked as a whole, and a
+/// file that was written over in many places has many pieces of one: each is returned once, with the first
+/// extent that shows it. The extents end with the one that reaches `$most` bytes of chunks; `total` is the
+/// number of all. `$extra` are further columns of `w`, and `q` has them outside.
+macro_rules! once {
+    ($key:literal, $most:literal, ($extra:literal, $outside:literal), $from:expr) => {
+        concat!(
+            "SELECT q.key, q.off, q.len, q.skip, q.chunk, q.sum, CASE WHEN q.nth = 1 THEN q.data END, q.total",
+            $outside,
+            " FROM (SELECT w.*, sum(CASE WHEN w.nth = 1 THEN w.bytes ELSE 0 END)
+                    OVER (ORDER BY w.key, w.off ROWS UNBOUNDED PRECEDING) AS read
+                FROM (SELECT ",
+            $key,
+            " AS key, x.off, x.len, x.skip, x.chunk, c.sum, c.data, coalesce(c.len, 0) AS bytes,
+                    row_number() OVER (PARTITION BY x.chunk ORDER BY ",
+            $key,
+            ", x.off) AS nth, count(*) OVER () AS total",
+            $extra,
+            $from,
+            chunks!(),
+            ") w) q
+            WHERE q.read - CASE WHEN q.nth = 1 THEN q.bytes ELSE 0 END < ",
+            $most,
+            " ORDER BY q.key, q.off"
+        )
+    };
+}
+
+const CONTENT: &str = once!(
+    "k.n",
+    "$6",
+    ("", ""),
+    concat!(
+        " FROM unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[]) WITH ORDINALITY
+            k(ino, seq, first, last, n)
+        CROSS JOIN LATERAL (SELECT k.ino) e",
+        extents_at!()
+    )
 );
 /// Content of a file `e` whose size is not known yet, from byte `$3` up to byte `$4`, unless that is more
 /// than `$5` bytes. The inode, the size, and from when on the content is gone come with every row. `$6` is
 /// that time for content whose removal has begun.
 macro_rules! content_of {
     ($file:expr) => {
-        concat!(
-            "SELECT e.ino, v.size, g.marked, x.off, x.len, x.skip, c.sum, c.data ",
-            $file,
-            " CROSS JOIN LATERAL (SELECT size FROM garth.node
-                WHERE account = $1 AND ino = e.ino AND seq <= k.seq AND kind = 0 ORDER BY seq DESC LIMIT 1) v
-            CROSS JOIN LATERAL (SELECT min(coalesce(marked, $6::bigint)) AS marked FROM garth.content_gone
-                WHERE account = $1 AND ino = e.ino AND till > k.seq AND since <= k.seq) g
-            CROSS JOIN LATERAL (SELECT k.seq, $3::bigint AS first, least($4::bigint, v.size) AS last) l
-            LEFT JOIN LATERAL (SELECT x.* FROM (SELECT l.seq, l.first, l.last) k",
-            extents_at!(),
-            " WHERE k.last - k.first <= $5) x ON true",
-            chunks!()
+        once!(
+            "e.ino",
+            "$7",
+            (", v.size, g.marked", ", q.size, q.marked"),
+            concat!(
+                $file,
+                " CROSS JOIN LATERAL (SELECT size FROM garth.node
+                    WHERE account = $1 AND ino = e.ino AND seq <= k.seq AND kind = 0 ORDER BY seq DESC LIMIT 1) v
+                CROSS JOIN LATERAL (SELECT min(coalesce(marked, $6::bigint)) AS marked FROM garth.content_gone
+                    WHERE account = $1 AND ino = e.ino AND till > k.seq AND since <= k.seq) g
+                CROSS JOIN LATERAL (SELECT k.seq, $3::bigint AS first, least($4::bigint, v.size) AS last) l
+                LEFT JOIN LATERAL (SELECT x.* FROM (SELECT l.seq, l.first, l.last) k",
+                extents_at!(),
+                " WHERE k.last - k.first <= $5) x ON true"
+            )
         )
     };
 }
 const CONTENT_BY_PATH: &str =
-    content_of!(concat!("FROM (SELECT $2::bigint AS seq, $7::text AS dir, $8::text AS name) k", name_at!()));
+    content_of!(concat!(" FROM (SELECT $2::bigint AS seq, $8::text AS dir, $9::text AS name) k", name_at!()));
 const CONTENT_BY_NODE: &str =
-    content_of!("FROM (SELECT $2::bigint AS seq) k CROSS JOIN (SELECT $7::bigint AS ino) e");
+    content_of!(" FROM (SELECT $2::bigint AS seq) k CROSS JOIN (SELECT $8::bigint AS ino) e");
 const EXTENTS_NOW: &str = "SELECT x.off, x.len, x.since, x.chunk, x.skip, x.older FROM garth.extent x
     WHERE x.account = $1 AND x.ino = $2 AND x.off < $4 AND x.off + x.len > $3
-        AND x.off >= coalesce((SELECT max(o.off) FROM garth.extent o
-            WHERE o.account = $1 AND o.ino = $2 AND o.off <= $3), $3)
+        AND x.off >= (SELECT coalesce(max(o.off), 0) FROM garth.extent o
+            WHERE o.account = $1 AND o.ino = $2 AND o.off <= $3)
     ORDER BY x.off LIMIT $5";
 const EXTENTS_AT: &str = concat!(
     "SELECT x.off, x.len, x.since, x.chunk, x.skip, x.older
@@ -96,6 +132,13 @@ const GONE: &str =
     CROSS JOIN LATERAL (SELECT min(coalesce(marked, $4)) AS marked FROM garth.content_gone
         WHERE account = $1 AND ino = k.ino AND till > k.seq AND since <= k.seq) g";
 
+/// Returns the last row if there are more extents than were returned.
+fn cut(rows: &[Row]) -> Result<Option<&Row>> {
+    let Some(last) = rows.last() else { return Ok(None) };
+    let is_cut = (rows.len() as u64) < number(last, TOTAL)?;
+    Ok(is_cut.then_some(last))
+}
+
 /// Adds the statements that fetch what is wanted.
 pub(super) fn send(contents: &Contents, round: &mut Round<'_>) {
     let mut room = MOST;
@@ -105,7 +148,7 @@ pub(super) fn send(contents: &Contents, round: &mut Round<'_>) {
         fits
     });
     // Those beyond the room are asked for again.
-    send_parts(round, parts.map(|(_, part)| part).collect());
+    send_parts(round, contents, parts.map(|(_, part)| part).collect());
     for part in contents.unsized_parts.take_wanted() {
         send_unsized(round, part);
     }
@@ -118,78 +161,29 @@ pub(super) fn send(contents: &Contents, round: &mut Round<'_>) {
     send_gone(round, contents.gone.take_wanted());
 }
 
-/// Bytes of a part of a file that its extents fill.
-struct Assembled {
-    from: u64,
-    bytes: Result<Vec<u8>>,
-}
-
-impl Assembled {
-    fn new(from: u64, to: u64) -> Self {
-        Self { from, bytes: Ok(vec![0; usize::try_from(to.saturating_sub(from)).unwrap_or(0)]) }
-    }
-
-    /// Adds an extent with its chunk: columns `off, len, skip, sum, data` from `at` on.
-    fn add(&mut self, row: &Row, at: usize) -> Result<()> {
-        let (off, len, skip) = (number(row, at)?, number(row, at + 1)?, number(row, at + 2)?);
-        let (sum, data) = (column::<Option<&[u8]>>(row, at + 3)?, column::<Option<&[u8]>>(row, at + 4)?);
-        if let Ok(bytes) = &mut self.bytes
-            && let Err(error) = fill(bytes, self.from, (off, len, skip), sum.zip(data))
-        {
-            // Only this part fails.
-            self.bytes = Err(error);
-        }
-        Ok(())
-    }
-
-    fn done(self) -> Result<Bytes> {
-        self.bytes.map(Bytes::from)
-    }
-}
-
-/// Copies the bytes of an extent, checked, to their place in `bytes`, which begin at `from` in the file.
-fn fill(
-    bytes: &mut [u8],
-    from: u64,
-    (off, len, skip): (u64, u64, u64),
-    chunk: Option<(&[u8], &[u8])>,
-) -> Result<()> {
-    let damaged = |what: &str| Error::damaged(format!("stored content {what}"));
-    let (sum, data) = chunk.ok_or_else(|| damaged("is missing"))?;
-    if data.len() > MAX_EXTENT || sum.is_empty() || sum_of(data, sum.len() > SHORT_SUM) != sum {
-        return Err(damaged("does not match its checksum"));
-    }
-    let row = ExtentRow { off, len, since: 0, chunk: 0, skip, written: 0 };
-    let part = row.cut(from, from + bytes.len() as u64);
-    let place = |start: u64| usize::try_from(start).unwrap_or(usize::MAX);
-    let to = bytes.get_mut(place(part.off - from)..place(part.end() - from));
-    let data = data.get(place(part.skip)..place(part.skip + part.len));
-    let (to, data) = to.zip(data).ok_or_else(|| damaged("is shorter than its extent"))?;
-    to.copy_from_slice(data);
-    Ok(())
-}
-
-fn send_parts(round: &mut Round<'_>, keys: Vec<Part>) {
+fn send_parts(round: &mut Round<'_>, contents: &Contents, keys: Vec<Part>) {
     if keys.is_empty() {
         return;
     }
+    let mut parts: Vec<Assembled> = keys.iter().map(|key| contents.begun(key)).collect();
     let params = vec![
         ints(keys.iter().map(|key| key.0)),
         ints(keys.iter().map(|key| key.1)),
-        ints(keys.iter().map(|key| key.2)),
+        ints(parts.iter().map(Assembled::next)),
         ints(keys.iter().map(|key| key.3)),
+        param(int(MOST), Type::INT8),
     ];
     round.query(CONTENT, params, move |fetched, rows| {
-        let mut found: HashMap<usize, Assembled> = HashMap::new();
+        let chunks = chunks(rows)?;
         for row in rows {
-            let at = place(row, 0)?;
-            let Some((.., from, to)) = keys.get(at) else { continue };
-            found.entry(at).or_insert_with(|| Assembled::new(*from, *to)).add(row, 1)?;
+            if let Some(part) = parts.get_mut(place(row, 0)?) {
+                part.add(row, &chunks)?;
+            }
         }
-        for (at, key) in keys.into_iter().enumerate() {
-            // Without an extent, all of it is a hole.
-            let part = found.remove(&at).unwrap_or_else(|| Assembled::new(key.2, key.3));
-            fetched.contents.parts.put(key, part.done());
+        // Parts up to this place were fetched, those without an extent as well: all of them is a hole.
+        let cut = cut(rows)?.map(|last| place(last, 0)).transpose()?;
+        for (at, (key, part)) in keys.into_iter().zip(parts).enumerate() {
+            fetched.contents.put(key, part, cut.is_none_or(|cut| at < cut));
         }
         Ok(())
     });
@@ -198,7 +192,7 @@ fn send_parts(round: &mut Round<'_>, keys: Vec<Part>) {
 fn send_unsized(round: &mut Round<'_>, key: UnsizedPart) {
     let (file, seq, from, to) = &key;
     let (seq, from, to) = (*seq, *from, *to);
-    let numbers = [int(seq), int(from), int(to), int(MAX_READ as u64), REMOVING];
+    let numbers = [int(seq), int(from), int(to), int(MAX_READ as u64), REMOVING, int(MOST)];
     let mut params: Vec<_> = numbers.into_iter().map(|value| param(value, Type::INT8)).collect();
     let sql = match file {
         FileKey::Path(dir, name) => {
@@ -213,20 +207,20 @@ fn send_unsized(round: &mut Round<'_>, key: UnsizedPart) {
     round.query(sql, params, move |fetched, rows| {
         fetched.contents.unsized_parts.put(key, ());
         let Some(first) = rows.first() else { return Ok(()) };
-        let (ino, size) = (number(first, 0)?, number(first, 1)?);
-        fetched.contents.gone.put((ino, seq), column(first, 2)?);
+        let (ino, size) = (number(first, 0)?, number(first, TOTAL + 1)?);
+        fetched.contents.gone.put((ino, seq), column(first, TOTAL + 2)?);
         let to = to.min(size);
         if from >= to || to - from > MAX_READ as u64 {
             return Ok(());
         }
-        let mut part = Assembled::new(from, to);
+        let (mut part, chunks) = (Assembled::new(from, to), chunks(rows)?);
         for row in rows {
             // A file without an extent has one row, without one.
-            if column::<Option<i64>>(row, 3)?.is_some() {
-                part.add(row, 3)?;
+            if column::<Option<i64>>(row, 1)?.is_some() {
+                part.add(row, &chunks)?;
             }
         }
-        fetched.contents.parts.put((ino, seq, from, to), part.done());
+        fetched.contents.put((ino, seq, from, to), part, cut(rows)?.is_none());
         Ok(())
     });
 }
@@ -266,36 +260,4 @@ fn send_gone(round: &mut Round<'_>, keys: Vec<(u64, u64)>) {
         }
         Ok(())
     });
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn extents_fill_their_place() {
-        let data = b"0123456789";
-        let sum = sum_of(data, false);
-        let mut bytes = vec![0; 6];
-        fill(&mut bytes, 100, (98, 5, 2), Some((&sum[..], &data[..]))).unwrap();
-        assert_eq!(bytes, b"456\0\0\0", "the first two bytes are before the range");
-        fill(&mut bytes, 100, (104, 10, 0), Some((&sum[..], &data[..]))).unwrap();
-        assert_eq!(bytes, b"456\x0001");
-    }
-
-    #[test]
-    fn damaged_chunks_fail() {
-        let data = b"0123456789";
-        let mut bytes = vec![0; 4];
-        let long = sum_of(data, true);
-        for (extent, chunk) in [
-            ((0, 4, 0), None),
-            ((0, 4, 0), Some((&b"sum"[..], &data[..]))),
-            ((0, 4, 0), Some((&b""[..], &data[..]))),
-            ((0, 4, 8), Some((&long[..], &data[..]))),
-        ] {
-            let error = fill(&mut bytes, 0, extent, chunk).unwrap_err();
-            assert_eq!(error.kind(), garth_engine::ErrorKind::Corrupt, "{error}");
-        }
-    }
 }

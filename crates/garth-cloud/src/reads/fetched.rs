@@ -1,7 +1,7 @@
 //! Rows that were fetched, and keys of rows to fetch.
 
-use std::cell::Cell;
-use std::collections::BTreeMap;
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
 use std::sync::Arc;
 
@@ -9,10 +9,11 @@ use bytes::Bytes;
 use garth_engine::engine::planner::{ExtentRow, HeadRow, Key, NameRow, NodeRow};
 use garth_engine::engine::relational::gate_judgements::Judgements;
 use garth_engine::engine::relational::reads::tree_rows::{CommitSpan, NameSpan};
-use garth_engine::model::{Author, CommitInfo, Kind, Snapshot, Timestamp};
+use garth_engine::model::{Author, CommitInfo, Kind, Projection, Snapshot};
 use garth_engine::rule::Registry;
 use garth_engine::{Error, ErrorKind, Result};
 
+use super::assembled::Assembled;
 use super::memo::{Memo, Versions};
 
 /// Past spans of a path that are fetched at a time, and names that a node has lost.
@@ -79,12 +80,18 @@ impl FetchedRows {
         self.get(&self.log.head, ()).map(|head| head.ok_or_else(deleted)).transpose()
     }
 
-    /// Returns the time of the database when these rows were fetched; 0 if they were not.
+    /// Returns the head row of a round, of which each fetches it; `None` before the first one.
     ///
     /// # Errors
     /// `NotFound` if the account was deleted.
-    pub(crate) fn now(&self) -> Result<Timestamp> {
-        Ok(Timestamp(self.head_row()?.map_or(0, |head| head.now)))
+    pub(crate) fn known_head(&self) -> Result<Option<Head>> {
+        self.log.head.known(&()).map(|head| head.ok_or_else(deleted)).transpose()
+    }
+
+    /// Returns the time of the snapshot by the clock of the database; before the first round, a time at which
+    /// nothing has expired.
+    pub(crate) fn now(&self) -> i64 {
+        self.log.head.known(&()).flatten().map_or(i64::MIN, |head| head.now)
     }
 
     /// Returns a value, or notes its key.
@@ -111,8 +118,8 @@ pub(super) struct PageName {
 /// Range of a page: directory and name after which it begins, and the end of the directories.
 pub(super) type PageRange = (String, String, Option<String>);
 
-/// Page of the newest state: its range, true if nodes are read, the time of expiry, and a limit.
-pub(super) type PageNow = (PageRange, bool, i64, usize);
+/// Page of the newest state: its range, true if nodes are read, and a limit.
+pub(super) type PageNow = (PageRange, bool, usize);
 
 /// Part of the tree as directories: a directory and a name in it, empty for all names, and the end of the
 /// directories, exclusive.
@@ -127,6 +134,10 @@ pub(super) type PastNamesOf = (u64, CommitSpan, usize);
 /// Past name: directory and name, and the commits that made and ended it.
 pub(super) type PastName = (Key, u64, u64);
 
+/// Entries of a directory whose file has a key: projection and key, the directory and the name of the file,
+/// and a limit.
+pub(super) type OpenEntriesOf = (Projection, String, String, String, usize);
+
 /// Names that were fetched.
 #[derive(Debug, Default)]
 pub(super) struct Names {
@@ -137,6 +148,8 @@ pub(super) struct Names {
     pub(super) now: Memo<PageNow, Arc<Vec<PageName>>>,
     /// By range and commit.
     pub(super) past: Memo<(PageRange, u64), Arc<Vec<PageName>>>,
+    /// Entries of gated directories; `None` if there are too many, or if the index does not have them.
+    pub(super) open: Memo<OpenEntriesOf, Option<Arc<Vec<String>>>>,
 }
 
 impl Names {
@@ -146,6 +159,7 @@ impl Names {
         self.past_of.renew();
         self.now.renew();
         self.past.renew();
+        self.open.renew();
     }
 }
 
@@ -194,10 +208,27 @@ pub(super) struct Contents {
     pub(super) extents_at: Memo<Part, Arc<Vec<ExtentRow>>>,
     /// Earliest time from which on views do not read the content that a node had after a commit.
     pub(super) gone: Memo<(u64, u64), Option<i64>>,
+    /// Parts of which only the first extents were fetched.
+    begun: RefCell<HashMap<Part, Assembled>>,
 }
 
 impl Contents {
+    /// Returns a part as far as it was fetched.
+    pub(super) fn begun(&self, key: &Part) -> Assembled {
+        self.begun.borrow_mut().remove(key).unwrap_or_else(|| Assembled::new(key.2, key.3))
+    }
+
+    /// Adds a part. One that is not complete is continued once it is asked for again.
+    pub(super) fn put(&self, key: Part, part: Assembled, is_complete: bool) {
+        if is_complete || part.has_failed() {
+            self.parts.put(key, part.done());
+        } else {
+            self.begun.borrow_mut().insert(key, part);
+        }
+    }
+
     fn renew(&self) {
+        self.begun.borrow_mut().clear();
         self.parts.renew();
         self.unsized_parts.renew();
         self.extents_now.renew();
@@ -212,7 +243,7 @@ pub(crate) struct Head {
     pub(crate) row: HeadRow,
     /// Last commit up to which ended rows are removed, or may be by the removal in progress.
     pub(crate) reached: u64,
-    /// Time of the database.
+    /// Time of the transaction that fetched it, by the clock of the database.
     pub(crate) now: i64,
 }
 

@@ -11,7 +11,7 @@ use tokio_postgres::types::Type;
 
 use super::fetched::{FetchedRows, Head, Log, LogPage, LogRow, SnapshotsAfter};
 use super::round::Round;
-use crate::client::param;
+use crate::client::{param, read_time};
 use crate::values::columns::{column, head, int, number, place};
 use crate::values::labels;
 use crate::values::parameters::ints;
@@ -21,9 +21,12 @@ pub(super) const STEP: usize = 256;
 
 /// Head row, the last commit up to which ended rows are removed, or may be by the removal in progress, and
 /// the time.
-const HEAD: &str = "SELECT seq, time, next_ino, next_chunk, control, projections, oldest, folded,
-        greatest(folded, (SELECT till FROM garth.fold WHERE account = $1 AND phase > 0)), garth.now()
-    FROM garth.head WHERE account = $1";
+const HEAD: &str = concat!(
+    "SELECT seq, time, next_ino, next_chunk, control, projections, oldest, folded,
+        greatest(folded, (SELECT till FROM garth.fold WHERE account = $1 AND phase > 0)), ",
+    read_time!(),
+    " FROM garth.head WHERE account = $1"
+);
 const COMMITS: &str = "SELECT l.seq, l.time, uuid_send(l.id), l.author, l.message, l.overrides, o.key
     FROM unnest($2::bigint[]) k(seq)
     CROSS JOIN LATERAL (SELECT seq, time, id, author, message, overrides, owner FROM garth.log
@@ -101,10 +104,10 @@ pub(super) fn session_key(session: &SessionOf) -> Vec<u8> {
 pub(super) fn send(log: &Log, round: &mut Round<'_>) {
     if !log.head.take_wanted().is_empty() {
         round.query(HEAD, Vec::new(), move |fetched, rows| {
-            let head = |row: &Row| -> Result<Head> {
-                Ok(Head { row: head(row)?, reached: number(row, 8)?, now: column(row, 9)? })
-            };
-            fetched.log.head.put((), rows.first().map(head).transpose()?);
+            let head = rows.first().map(|row| {
+                Ok::<_, Error>(Head { row: head(row)?, reached: number(row, 8)?, now: column(row, 9)? })
+            });
+            fetched.log.head.put((), head.transpose()?);
             Ok(())
         });
     }

@@ -48,6 +48,11 @@ impl<K: Clone + Eq + Hash, V: Clone> Memo<K, V> {
         self.found.borrow().iter().find_map(|(key, value)| of(key, value))
     }
 
+    /// Returns the number of keys that were fetched and for which `of` returns true.
+    pub(super) fn count(&self, of: impl Fn(&K) -> bool) -> usize {
+        self.found.borrow().keys().filter(|key| of(key)).count()
+    }
+
     /// Notes a key to fetch.
     pub(super) fn want(&self, key: K) {
         let mut asked = self.asked.borrow_mut();

@@ -16,10 +16,13 @@ use super::fetched::{
 use super::nodes::put_version;
 use super::round::Round;
 use super::statements::{forks, name_at, newest, version_at, version_columns};
-use crate::client::param;
+use crate::client::{param, read_time};
 use crate::values::columns::{column, int, kind_of, name, number, place};
 use crate::values::parameters::{ints, texts};
 
+/// Factor by which each further page of a read is longer, and the limit on that.
+const GROWTH: usize = 4;
+const LONGEST_PAGE: usize = 4096;
 /// Names that a page of the past, and the names of a node, are fetched at a time.
 pub(super) const STEP: usize = 1000;
 
@@ -58,7 +61,7 @@ const PAST_NAMES_OF: &str = "SELECT k.n, e.dir, e.name, e.since, e.till
             ORDER BY till LIMIT greatest(c.ended, 0))
         LIMIT $5) e";
 
-/// Pages of the newest state. `$2, $3`: directory and name to begin after; `$4` time, `$5` limit, `$6` end.
+/// Pages of the newest state. `$2, $3`: directory and name to begin after; `$4` limit, `$5` end.
 macro_rules! page_now {
     ($where:literal) => {
         concat!(
@@ -66,10 +69,14 @@ macro_rules! page_now {
             $where,
             // Mostly nothing is due, because entries leave `expiry` once their removal is recorded: then no
             // name is looked up there.
-            " AND ((SELECT count(*) FROM (SELECT FROM garth.expiry WHERE account = $1 AND at <= $4 LIMIT 1) x) = 0
+            " AND ((SELECT count(*) FROM (SELECT FROM garth.expiry WHERE account = $1 AND at <= ",
+            read_time!(),
+            " LIMIT 1) x) = 0
                 OR NOT EXISTS (SELECT FROM garth.expiry x
-                    WHERE x.account = $1 AND x.ino = e.ino AND x.at <= $4 OFFSET 0))
-            ORDER BY e.dir, e.name LIMIT $5"
+                    WHERE x.account = $1 AND x.ino = e.ino AND x.at <= ",
+            read_time!(),
+            " OFFSET 0))
+            ORDER BY e.dir, e.name LIMIT $4"
         )
     };
 }
@@ -113,9 +120,9 @@ macro_rules! page_at {
 }
 
 const LIST_NOW: &str = page_now!("e.dir = $2 AND e.name > $3");
-const WALK_NOW: &str = page_now!("(e.dir, e.name) > ($2, $3) AND e.dir < $6");
+const WALK_NOW: &str = page_now!("(e.dir, e.name) > ($2, $3) AND e.dir < $5");
 const LIST_ENTRIES: &str = entries_now!("e.dir = $2 AND e.name > $3");
-const WALK_ENTRIES: &str = entries_now!("(e.dir, e.name) > ($2, $3) AND e.dir < $6");
+const WALK_ENTRIES: &str = entries_now!("(e.dir, e.name) > ($2, $3) AND e.dir < $5");
 const LIST_AT: &str = page_at!("dir = $2 AND name > $3");
 const WALK_AT: &str = page_at!("(dir, name) > ($2, $3) AND dir < $6");
 
@@ -145,6 +152,37 @@ pub(super) fn places(within: &Within) -> Places {
             .extend(region.ranges().into_iter().map(|(from, to)| (bound(&from), String::new(), bound(&to))));
     }
     places
+}
+
+impl Names {
+    /// Returns a page of the newest state that has the first `most` names of a range, or all of them, and the
+    /// place of the first one. Pages that were asked for earlier may be longer: those of a walk, before the
+    /// length of the one before is known, and those of a read through gates.
+    pub(super) fn part_of_page(
+        &self,
+        (from, after, to): &PageRange,
+        nodes: bool,
+        most: usize,
+    ) -> Option<(Arc<Vec<PageName>>, usize)> {
+        let place = (from.as_str(), after.as_str());
+        self.now.find(|((of, behind, end), with, limit), page| {
+            let begins = (of.as_str(), behind.as_str()) <= place && (to.is_some() || of == from);
+            if *with != nodes || end != to || !begins {
+                return None;
+            }
+            let first = page.partition_point(|row| (row.dir.as_str(), row.name.as_str()) <= place);
+            let fits = page.len() < *limit || page.len() - first >= most;
+            fits.then(|| (Arc::clone(page), first))
+        })
+    }
+
+    /// Returns the number of names to fetch of a range of which a read asks for `most`. It asks for a further
+    /// page if gates hide what it was given, and may do so often: each is longer than the one before.
+    pub(super) fn page_limit(&self, (.., to): &PageRange, nodes: bool, most: usize) -> usize {
+        let known = self.now.count(|(of, with, _)| of.2 == *to && *with == nodes);
+        let factor = GROWTH.saturating_pow(u32::try_from(known).unwrap_or(u32::MAX));
+        most.max(most.saturating_mul(factor).min(LONGEST_PAGE))
+    }
 }
 
 /// Adds the statements that fetch what is wanted.
@@ -258,11 +296,10 @@ fn send_past_names_of(round: &mut Round<'_>, limit: usize, keys: Vec<PastNamesOf
 }
 
 fn send_page_now(round: &mut Round<'_>, key: PageNow) {
-    let ((from, after, to), nodes, time, limit) = &key;
+    let ((from, after, to), nodes, limit) = &key;
     let mut params = vec![
         param(from.clone(), Type::TEXT),
         param(after.clone(), Type::TEXT),
-        param(*time, Type::INT8),
         param(int(*limit as u64), Type::INT8),
     ];
     params.extend(to.clone().map(|to| param(to, Type::TEXT)));

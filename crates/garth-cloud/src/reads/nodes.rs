@@ -72,8 +72,8 @@ const NEXT: &str = concat!(
 );
 const LAST_UNLINKS: &str = "SELECT k.n, u.seq FROM unnest($2::bigint[]) WITH ORDINALITY k(ino, n)
     CROSS JOIN LATERAL (SELECT min(seq) AS seq FROM garth.node
-        WHERE account = $1 AND ino = k.ino AND seq > coalesce((SELECT seq FROM garth.node
-            WHERE account = $1 AND ino = k.ino AND nlink > 0 ORDER BY seq DESC LIMIT 1), -1)) u";
+        WHERE account = $1 AND ino = k.ino AND seq > (SELECT coalesce(max(seq), -1) FROM garth.node
+            WHERE account = $1 AND ino = k.ino AND nlink > 0)) u";
 /// Attributes in the order in which they were asked for, up to a number of bytes.
 const ATTRIBUTES_OF: &str = "SELECT x.n, a.json FROM (
         SELECT k.n, k.ino, k.seq, sum(coalesce(s.bytes, 0)) OVER (ORDER BY k.n) - coalesce(s.bytes, 0) AS before

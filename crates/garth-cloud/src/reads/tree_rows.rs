@@ -13,7 +13,7 @@ use garth_engine::engine::relational::reads::tree_rows::{
     CommitSpan, EachName, EachRow, LoggedCommit, MAX, NameRange, NameSpan, PageRow, PastPage, TreeRows,
 };
 use garth_engine::model::{
-    Attributes, Author, CommitInfo, Kind, Owner, Seq, SessionOf, Snapshot, Timestamp, Within,
+    Attributes, Author, CommitInfo, Gate, Kind, Owner, Seq, SessionOf, Snapshot, Timestamp, Within,
 };
 use garth_engine::path::TreePath;
 use garth_engine::rule::Registry;
@@ -200,12 +200,18 @@ impl TreeRows for &FetchedRows {
         &self,
         range: &NameRange<'_>,
         nodes: bool,
-        (time, most): (i64, usize),
+        (_, most): (i64, usize),
         each: &mut EachRow<'_, Error>,
     ) -> Result<()> {
-        let page = self.get(&self.names.now, (page_range(range), nodes, time, most));
+        // What has expired is judged by the time of the snapshot, which is known only with its rows.
+        let key = page_range(range);
+        let page = self.names.part_of_page(&key, nodes, most).or_else(|| {
+            let limit = self.names.page_limit(&key, nodes, most);
+            Some((self.get(&self.names.now, (key, nodes, limit))?, 0))
+        });
+        let Some((page, first)) = page else { return Ok(()) };
         let mut dir = Rc::from(range.from);
-        for row in page.iter().flat_map(|page| page.iter()) {
+        for row in page.iter().skip(first).take(most) {
             if !each(page_row(row, &mut dir))? {
                 break;
             }
@@ -400,5 +406,11 @@ impl TreeRows for &FetchedRows {
             }
         }
         Ok(())
+    }
+
+    fn entries_with(&self, gate: &Gate, key: &str, limit: usize) -> Result<Option<Vec<String>>> {
+        let (dir, file) = (gate.dir.key().to_owned(), gate.file.as_str().to_owned());
+        let entries = self.get(&self.names.open, (gate.projection, key.to_owned(), dir, file, limit));
+        Ok(entries.flatten().map(|entries| entries.to_vec()))
     }
 }

@@ -24,11 +24,11 @@ use super::subtrees;
 use super::target::Target;
 use super::wanted::Wanted;
 use super::weights::stored_bytes;
-use super::writes::{MAX_DIR, Writer, Writes};
-use crate::client::{Connection, Param, Pipe, param};
+use super::writes::{Writer, Writes};
+use crate::client::{Connection, Param, Pipe, begin_writes, param};
 use crate::control::{CONTROL, Control};
 use crate::reads::{FetchedRows, Round};
-use crate::values::columns::{column, head, int, number};
+use crate::values::columns::{MAX_DIR, column, head, int, number};
 
 /// Head row, locked, and with it the account. Later statements see what the transaction has committed that
 /// this one waited for: each statement of a transaction with READ COMMITTED has a snapshot of its own.
@@ -42,8 +42,7 @@ const NEXT_PASSAGE: usize = 8;
 /// Time of the database in nanoseconds, and a random id for the transaction. A statement of its own, behind
 /// the lock: in the statement that locks, the clock is read before the wait, and the time may be earlier than
 /// that of the commit before.
-const CLOCK: &str = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint * 1000,
-    uuid_send(gen_random_uuid())";
+const CLOCK: &str = "SELECT garth.now(), uuid_send(gen_random_uuid())";
 
 /// Rows of an account, and the transaction that reads and writes them.
 pub struct PgRows<'c> {
@@ -310,14 +309,8 @@ impl<'c> PgRows<'c> {
 
 /// Adds the statements that begin the transaction and lock the account.
 fn begin(pipe: &mut Pipe<'_>, committer: &Committer) -> Begun {
-    // Settings of the transaction, not of the session: behind a pooler the next client would have them. The
-    // time limits end a transaction whose server has vanished, and with it the lock.
     let account = committer.account;
-    pipe.simple(format!(
-        "BEGIN; SELECT set_config('garth.account', '{account}', true), \
-         set_config('statement_timeout', '30000', true), set_config('lock_timeout', '10000', true), \
-         set_config('idle_in_transaction_session_timeout', '30000', true)"
-    ));
+    pipe.simple(begin_writes(account));
     let own = || param(account, Type::INT8);
     let known = committer.control.last();
     Begun {

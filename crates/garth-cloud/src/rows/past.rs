@@ -90,8 +90,8 @@ const EXTENTS: &str = "SELECT k.n, g.gone, e.off, e.len, e.since, e.chunk, e.ski
     LEFT JOIN LATERAL (
         SELECT off, len, since, chunk, skip, older FROM garth.extent
             WHERE account = $1 AND ino = k.ino AND off < k.last AND off + len > k.first AND since <= k.seq
-                AND off >= coalesce((SELECT max(o.off) FROM garth.extent o
-                    WHERE o.account = $1 AND o.ino = k.ino AND o.off <= k.first), k.first)
+                AND off >= (SELECT coalesce(max(o.off), 0) FROM garth.extent o
+                    WHERE o.account = $1 AND o.ino = k.ino AND o.off <= k.first)
         UNION ALL
         SELECT off, len, since, chunk, skip, older FROM garth.extent_past
             WHERE account = $1 AND ino = k.ino AND till > k.seq AND since <= k.seq AND off < k.last

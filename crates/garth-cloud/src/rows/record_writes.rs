@@ -29,7 +29,8 @@ const SNAPSHOTS: &str = "INSERT INTO garth.snapshot (account, owner, name, long,
 const NO_SNAPSHOTS: &str = "DELETE FROM garth.snapshot WHERE account = $1 AND ctid = ANY(ARRAY(
     SELECT s.ctid FROM unnest($2::bytea[], $3::bytea[]) k(owner, name)
     CROSS JOIN LATERAL (SELECT ctid FROM garth.snapshot WHERE account = $1 AND name = k.name
-        AND owner = coalesce((SELECT id FROM garth.owner WHERE account = $1 AND hash = k.owner), 0) OFFSET 0) s))";
+        AND owner = (SELECT coalesce(max(id), 0) FROM garth.owner WHERE account = $1 AND hash = k.owner)
+        OFFSET 0) s))";
 /// Records of keys, which replace those of the same keys, and the bytes that they count for. A commit that
 /// is in the log only for a record leaves it with the record: one before the first commit that is in it
 /// for its own sake. A removal of the past in phase 5 has removed commits up to its place. No other record

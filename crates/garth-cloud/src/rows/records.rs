@@ -5,9 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use garth_engine::engine::planner::{
-    IdempotencyRow, JudgedRow, RowKey, RowValue, SHORT_SUM, Staged, StagedRow, Tally, sum_of,
-};
+use garth_engine::engine::planner::{IdempotencyRow, JudgedRow, RowKey, RowValue, Staged, StagedRow, Tally};
 use garth_engine::engine::relational::answer_column;
 use garth_engine::model::quota::{Limits, Quota, Usage};
 use garth_engine::model::{Commit, CommitId, Seq, Timestamp, Within};
@@ -25,6 +23,7 @@ use crate::client::param;
 use crate::values::columns::{column, int, number};
 use crate::values::labels;
 use crate::values::parameters::{ints, list, texts};
+use crate::values::sums::is_sound;
 
 /// Number of the owner whose hash is `k.owner`, as `o.id`. That of the account itself is 0.
 macro_rules! owner {
@@ -237,8 +236,7 @@ fn chunk(row: &Row) -> Result<Bytes> {
     let damaged = || Error::damaged("a stored chunk does not match its checksum");
     let data: Vec<u8> = column::<Option<Vec<u8>>>(row, 2)?.ok_or_else(damaged)?;
     let sum: &[u8] = column(row, 1)?;
-    // A chunk that is not shared has the beginning of the hash.
-    if sum_of(&data, sum.len() > SHORT_SUM) == sum { Ok(data.into()) } else { Err(damaged()) }
+    if is_sound(sum, &data) { Ok(data.into()) } else { Err(damaged()) }
 }
 
 /// Fetches all quotas.

@@ -9,7 +9,7 @@ use garth_engine::engine::planner::{
 use garth_engine::engine::relational::open_nodes::OpenNodes;
 use garth_engine::engine::relational::{answer_column, changes_column};
 use garth_engine::model::{Author, Batch, Commit};
-use garth_engine::{Error, Result};
+use garth_engine::{Error, ErrorKind, Result};
 use tokio_postgres::types::Type;
 
 use super::derived::DerivedWrites;
@@ -20,13 +20,9 @@ use super::target::Target;
 use super::wanted::unsupported;
 use super::weights::{self, PASSAGE, ROW};
 use crate::client::{Param, Pipe, param};
-use crate::values::columns::{int, kind_number, older};
+use crate::values::columns::{MAX_DIR, int, kind_number, older};
 use crate::values::labels;
 use crate::values::parameters::{Blob, ints, list, signed, texts};
-
-/// Longest directory of a name, in bytes. Directory and name are in one entry of an index, which has at most
-/// 2,704 bytes.
-pub(super) const MAX_DIR: usize = 1024;
 
 const NODES: &str = "INSERT INTO garth.node (account, ino, seq, kind, mode, uid, gid, rdev, nlink, size, mtime,
         ctime, birthtime, atime, target, attrs_seq, expires_at, content_seq)
@@ -50,9 +46,11 @@ const ENDED_EXTENTS: &str =
     "INSERT INTO garth.extent_past (account, ino, till, off, len, since, chunk, skip, older)
     SELECT $1, * FROM unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[],
         $8::bigint[], $9::bigint[])";
-// The last condition bounds the rows that are read, whatever order of the join the database chooses.
-const NO_EXTENTS: &str = "DELETE FROM garth.extent e USING unnest($2::bigint[], $3::bigint[]) k(ino, off)
-    WHERE e.account = $1 AND e.ino = k.ino AND e.off = k.off AND e.ino = ANY($2)";
+// By the places of the rows, which the keys lead to: a join with the keys may read all extents of the files.
+const NO_EXTENTS: &str = "DELETE FROM garth.extent WHERE account = $1 AND ctid = ANY(ARRAY(
+    SELECT e.ctid FROM unnest($2::bigint[], $3::bigint[]) k(ino, off)
+    CROSS JOIN LATERAL (SELECT ctid FROM garth.extent
+        WHERE account = $1 AND ino = k.ino AND off = k.off OFFSET 0) e))";
 // A row that ends is written over in place where a new one begins at its offset. With live and past extents
 // in one table, whose key has the end, the row moves in the index: 513 bytes of WAL in place of 430.
 const EXTENTS: &str = "INSERT INTO garth.extent (account, ino, off, len, since, chunk, skip, older)
@@ -76,7 +74,8 @@ const LOG: &str =
 const NO_IDS: &str = "UPDATE garth.log SET id = NULL WHERE account = $1 AND seq = ANY(ARRAY(
     SELECT l.seq FROM unnest($2::bytea[], $3::text[]) k(owner, id)
     CROSS JOIN LATERAL (SELECT seq FROM garth.log WHERE account = $1 AND id = k.id::uuid
-        AND owner = coalesce((SELECT id FROM garth.owner WHERE account = $1 AND hash = k.owner), 0) OFFSET 0) l))";
+        AND owner = (SELECT coalesce(max(id), 0) FROM garth.owner WHERE account = $1 AND hash = k.owner)
+        OFFSET 0) l))";
 const LOG_MORE: &str = "INSERT INTO garth.log_more (account, seq, first, changes)
     SELECT $1, * FROM unnest($2::bigint[], $3::bigint[], $4::text[])";
 const HEAD: &str =
@@ -112,8 +111,8 @@ impl BatchTexts {
     /// a directory to where paths get too long.
     ///
     /// # Errors
-    /// `Unsupported` for changes that are not written yet; `InvalidArgument` for an author or attributes that
-    /// cannot be stored.
+    /// `NameTooLong` for a directory whose path is too long for an index; `InvalidArgument` for an author or
+    /// attributes that cannot be stored.
     pub fn new(
         delta: &Delta,
         head: &HeadRow,
@@ -453,13 +452,14 @@ fn extents<'a>(rows: impl Iterator<Item = &'a ExtentRow> + Clone) -> [Param; 6] 
     ]
 }
 
-/// Refuses changes that are not written yet.
+/// Refuses directories that are too long for an index.
 fn check(delta: &Delta, can_move: bool) -> Result<()> {
     let is_long = |((dir, _), change): (&Key, &NameChange)| change.after.is_some() && dir.len() > MAX_DIR;
     if can_move && !delta.names.iter().any(is_long) {
         return Ok(());
     }
-    Err(unsupported("this engine does not store directories whose path has more than 1,024 bytes yet"))
+    let message = format!("the path of a directory has at most {MAX_DIR} bytes in this engine; shorten it");
+    Err(Error::new(ErrorKind::NameTooLong, message))
 }
 
 /// Returns the row of the log for a batch, and the pieces of its changes that follow the first.

@@ -3,7 +3,7 @@
 -- `seq`, `since`, `till` are sequence numbers. Times are nanoseconds since 1970.
 --
 -- Statements name the schema: behind a pooler there is no search path. An entry of an index has at most 2,704
--- bytes, so `dir` has at most 1,024: a longer one is shortened, and `long` has all of it. Labels and owners are
+-- bytes, so `dir` has at most 2,304. `long` is for longer ones, which are refused until then. Labels and owners are
 -- keyed by a hash or a number.
 CREATE SCHEMA garth;
 CREATE FUNCTION garth.fork(since bigint, till bigint) RETURNS bigint
@@ -16,21 +16,24 @@ CREATE FUNCTION garth.me() RETURNS bigint LANGUAGE sql STABLE PARALLEL SAFE AS
 -- The clock of the database: of accounts, keys and their expiry.
 CREATE FUNCTION garth.now() RETURNS bigint LANGUAGE sql VOLATILE PARALLEL SAFE AS
   $$ SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint * 1000 $$;
--- Deletes at most about `most` rows of the account that the transaction has set. The head row goes first:
--- without it, no commit finds the account. Row-level security hides the tables of the server. A row of a large
--- table counts as many. Returns true if rows may be left. Rows are found by the key of their table: another
--- scan would read those of other accounts, or all of this one.
+-- Deletes at most about `most` rows of the account that the transaction has set. The head row goes first: without
+-- it, no commit finds the account. It is not looked up by its place (`ctid`), as other rows are: a commit that is
+-- waited for moves it, and a row that has moved would stay. Nobody changes the others once it is gone, because each
+-- transaction that writes locks it. Row-level security hides the tables of the server. A row of a large table counts
+-- as many. Returns true if rows may be left. Rows are found by the key of their table: another scan would read those
+-- of other accounts, or all of this one.
 CREATE FUNCTION garth.sweep(most bigint) RETURNS boolean LANGUAGE plpgsql
   SET enable_seqscan = off SET enable_bitmapscan = off AS $$
 DECLARE t record; gone bigint;
 BEGIN
   -- For account 0 it would delete the keys of the server.
   IF coalesce(garth.me(), 0) <= 0 THEN RETURN false; END IF;
+  DELETE FROM garth.head WHERE account = garth.me();
   FOR t IN SELECT c.relname AS n, CASE WHEN c.relname IN ('chunk', 'staged', 'log_more') THEN 100 ELSE 1 END AS weight
     FROM pg_catalog.pg_class c JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attname = 'account'
       AND a.atttypid = 'bigint'::regtype
     WHERE c.relnamespace = 'garth'::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition
-    ORDER BY c.relname <> 'head', c.relname
+    ORDER BY c.relname
   LOOP
     EXECUTE format('DELETE FROM garth.%I WHERE account = $1 AND ctid = ANY (ARRAY(
       SELECT ctid FROM garth.%I WHERE account = $1 LIMIT $2))', t.n, t.n) USING garth.me(), greatest(most / t.weight, 1);

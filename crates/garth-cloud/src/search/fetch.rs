@@ -13,14 +13,13 @@ use tokio_postgres::types::Type;
 use super::fetched::{FetchedFiles, Key, KnownFile, KnownNames, State, Wanted};
 use super::snapshot::Snapshot;
 use crate::client::{Param, Pipe, param};
-use crate::values::columns::{column, number, place};
+use crate::values::columns::{MAX_DIR, column, number, place};
 use crate::values::parameters::{ints, list, texts};
+use crate::values::sums::is_sound;
 
 /// Names of a node that are fetched at first, and those that are fetched after them at a time.
 const FEW_NAMES: i64 = 64;
 const MORE_NAMES: i64 = 4096;
-/// Longest directory whose key is its path, in bytes.
-const MAX_DIR: usize = 1024;
 /// Files with text that is not indexed yet, of which the reach is judged.
 const UNINDEXED: i64 = 1000;
 
@@ -108,26 +107,31 @@ const LINES: &str = "SELECT k.n, (b.lines + coalesce(r.lines, 0))::bigint
     CROSS JOIN LATERAL (SELECT sum(lines) AS lines FROM garth.passage
         WHERE account = $1 AND ino = k.ino AND off >= b.blocks * 131072 AND off < k.off) r";
 /// Pieces of ranges of files. Live extents do not overlap: the last one at or before the range is the first
-/// that can reach into it.
+/// that can reach into it. A piece that is all of its chunk comes with the checksum. Others are not checked:
+/// a search shows lines of many files, and would have to fetch the chunk of each.
 const CONTENT: &str = "SELECT k.n, greatest(e.off, k.first), substr(c.data,
         (e.skip + greatest(e.off, k.first) - e.off)::int + 1,
-        (least(e.off + e.len, k.last) - greatest(e.off, k.first))::int)
+        (least(e.off + e.len, k.last) - greatest(e.off, k.first))::int),
+        CASE WHEN e.skip = 0 AND e.len = c.len AND e.off >= k.first AND e.off + e.len <= k.last THEN c.sum END
     FROM unnest($2::bigint[], $3::bigint[], $4::bigint[]) WITH ORDINALITY k(ino, first, last, n)
     CROSS JOIN LATERAL (SELECT off, len, chunk, skip FROM garth.extent
         WHERE account = $1 AND ino = k.ino AND off < k.last AND off + len > k.first
-            AND off >= coalesce((SELECT max(o.off) FROM garth.extent o
-                WHERE o.account = $1 AND o.ino = k.ino AND o.off <= k.first), k.first)
+            AND off >= (SELECT coalesce(max(o.off), 0) FROM garth.extent o
+                WHERE o.account = $1 AND o.ino = k.ino AND o.off <= k.first)
         OFFSET 0) e
-    CROSS JOIN LATERAL (SELECT data FROM garth.chunk WHERE account = $1 AND id = e.chunk OFFSET 0) c";
+    LEFT JOIN LATERAL (SELECT sum, len, data FROM garth.chunk WHERE account = $1 AND id = e.chunk OFFSET 0) c
+        ON true";
 /// Files of gates with their content, which is left out of a file that is longer than `$4`.
-const GATES: &str = "SELECT k.n, v.kind, v.size, e.off, e.data
+const GATES: &str = "SELECT k.n, v.kind, v.size, e.off, e.data, e.sum
     FROM unnest($2::text[], $3::text[]) WITH ORDINALITY k(dir, name, n)
     CROSS JOIN LATERAL (SELECT ino FROM garth.name
         WHERE account = $1 AND dir = k.dir AND name = k.name OFFSET 0) n
     CROSS JOIN LATERAL (SELECT kind, size FROM garth.node
         WHERE account = $1 AND ino = n.ino ORDER BY seq DESC LIMIT 1) v
-    LEFT JOIN LATERAL (SELECT x.off, substr(c.data, x.skip::int + 1, x.len::int) AS data FROM garth.extent x
-        CROSS JOIN LATERAL (SELECT data FROM garth.chunk WHERE account = $1 AND id = x.chunk OFFSET 0) c
+    LEFT JOIN LATERAL (SELECT x.off, substr(c.data, x.skip::int + 1, x.len::int) AS data,
+            CASE WHEN x.skip = 0 AND x.len = c.len THEN c.sum END AS sum FROM garth.extent x
+        LEFT JOIN LATERAL (SELECT sum, len, data FROM garth.chunk
+            WHERE account = $1 AND id = x.chunk OFFSET 0) c ON true
         WHERE x.account = $1 AND x.ino = n.ino AND v.kind = 0 AND v.size <= $4 OFFSET 0) e ON true";
 
 /// Wanted rows, and the places of the statements that were sent for them.
@@ -442,29 +446,37 @@ fn put_content(state: &mut State, ranges: &[(u64, u64, u64)], rows: &[Row]) -> R
 fn put_gates(state: &mut State, asked: &BTreeSet<Key>, rows: &[Row]) -> Result<()> {
     let asked: Vec<&Key> = asked.iter().collect();
     state.gates.extend(asked.iter().map(|key| ((*key).clone(), None)));
-    let mut found: BTreeMap<usize, Vec<u8>> = BTreeMap::new();
+    let mut found: BTreeMap<usize, Option<Vec<u8>>> = BTreeMap::new();
     for row in rows {
         let (at, kind, size): (usize, i16, u64) = (place(row, 0)?, column(row, 1)?, number(row, 2)?);
         if kind != 0 || size > MAX_GATE_FILE {
             continue;
         }
-        let content = found.entry(at).or_insert_with(|| vec![0; usize::try_from(size).unwrap_or(0)]);
-        if let Some(off) = column::<Option<i64>>(row, 3)? {
-            copy(content, off.cast_unsigned(), row, 4)?;
+        let content = found.entry(at).or_insert_with(|| Some(vec![0; usize::try_from(size).unwrap_or(0)]));
+        let Some(off) = column::<Option<i64>>(row, 3)? else { continue };
+        // What is not known to be visible is hidden. It must fail no search of other entries.
+        if let Some(bytes) = content
+            && copy(bytes, off.cast_unsigned(), row, 4).is_err()
+        {
+            *content = None;
         }
     }
     for (at, content) in found {
         if let Some(key) = asked.get(at) {
-            state.gates.insert((*key).clone(), Some(content));
+            state.gates.insert((*key).clone(), content);
         }
     }
     Ok(())
 }
 
-/// Copies the bytes of a column to a place in a piece of a file.
+/// Copies the bytes of a column to a place in a piece of a file. The checksum is in the column behind it, if
+/// they are a complete chunk.
 fn copy(to: &mut [u8], at: u64, row: &Row, data: usize) -> Result<()> {
     let damaged = || Error::damaged("the content of a file is missing");
     let bytes: &[u8] = column::<Option<&[u8]>>(row, data)?.ok_or_else(damaged)?;
+    if column::<Option<&[u8]>>(row, data + 1)?.is_some_and(|sum| !is_sound(sum, bytes)) {
+        return Err(Error::damaged("the content of a file does not match its checksum"));
+    }
     let at = usize::try_from(at).map_err(|_| damaged())?;
     let last = at.checked_add(bytes.len()).ok_or_else(damaged)?;
     to.get_mut(at..last).ok_or_else(damaged)?.copy_from_slice(bytes);

@@ -16,7 +16,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
 use super::blocks::{BlockSet, block_of, place_of};
-use crate::client::{Connection, Pipe, param};
+use crate::client::{Connection, Pipe, begin_writes, param};
 use crate::values::columns::{column, number};
 use crate::values::parameters::{list, texts};
 
@@ -28,9 +28,12 @@ const SHARE_REMOVED: u64 = 4;
 /// Rows of a step of a sweep.
 const SWEPT: i64 = 1024;
 
+/// Account, whose deletion waits for the end of the step. A step that comes later than the deletion finds
+/// none, and leaves no row behind.
+const STAYS: &str = "SELECT FROM garth.head WHERE account = $1 FOR KEY SHARE";
 // Whoever finds the row locked waits for the step of the other server, whose lease has not ended then.
 const TAKE_LEASE: &str = "INSERT INTO garth.merging AS m (account, holder, until)
-    SELECT $1, $2, now + $3 FROM (SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint * 1000 AS now) c
+    SELECT $1, $2, now + $3 FROM (SELECT garth.now() AS now OFFSET 0) c
     ON CONFLICT (account) DO UPDATE SET holder = excluded.holder, until = excluded.until
         WHERE m.holder = excluded.holder OR m.until <= excluded.until - $3
     RETURNING token, block";
@@ -83,7 +86,7 @@ const RELEASE: &str = "UPDATE garth.merging SET until = 0 WHERE account = $1";
 pub enum Step {
     /// Something was merged, and more may be left.
     Merged,
-    /// Nothing is left. The lease has ended.
+    /// Nothing is left, or the account is deleted. The lease has ended.
     Done,
     /// Another server has the lease.
     Held,
@@ -110,12 +113,9 @@ async fn merge(conn: &Connection, account: i64, holder: &[u8]) -> Result<Step> {
     let of_account = || param(account, Type::INT8);
     let of_holder = || vec![of_account(), param(holder.to_vec(), Type::BYTEA)];
     let mut pipe = Pipe::new(conn);
-    pipe.simple(format!(
-        "BEGIN; SELECT set_config('garth.account', '{account}', true), \
-         set_config('statement_timeout', '30000', true), set_config('lock_timeout', '10000', true), \
-         set_config('idle_in_transaction_session_timeout', '30000', true)"
-    ));
+    pipe.simple(begin_writes(account));
     let with = |last: i64| of_holder().into_iter().chain([param(last, Type::INT8)]).collect();
+    let stays = pipe.query(STAYS, vec![of_account()]);
     let lease = pipe.query(TAKE_LEASE, with(LEASE));
     let new = pipe.query(NEW, of_holder());
     let removed = pipe.query(REMOVED, of_holder());
@@ -125,10 +125,11 @@ async fn merge(conn: &Connection, account: i64, holder: &[u8]) -> Result<Step> {
     let rows = |at: usize| answers.get(at).map_or(&[][..], Vec::as_slice);
 
     let mut pipe = Pipe::new(conn);
-    let Some(lease) = rows(lease).first() else {
+    let is_deleted = rows(stays).is_empty();
+    let Some(lease) = rows(lease).first().filter(|_| !is_deleted) else {
         pipe.simple("ROLLBACK");
         pipe.run().await?;
-        return Ok(Step::Held);
+        return Ok(if is_deleted { Step::Done } else { Step::Held });
     };
     let is_sweeping = column::<Option<&str>>(lease, 0)?.is_some();
     let mut done = Step::Done;

@@ -17,13 +17,16 @@ use super::fetched::FetchedFiles;
 use super::snapshot::Snapshot;
 use super::subtrees::{self, Bound};
 use super::words::WordIndex;
-use crate::client::{Pipe, param};
+use crate::client::{Pipe, param, read_time};
 use crate::values::columns::{column, number};
 
 /// Size of the index, and the time. The newest passage may have been removed, so it is looked up.
-const HEAD: &str = "SELECT passages, (SELECT max(id) FROM garth.passage WHERE account = $1),
-        (extract(epoch FROM clock_timestamp()) * 1000000)::bigint * 1000
-    FROM garth.head WHERE account = $1";
+const HEAD: &str = concat!(
+    "SELECT passages, (SELECT max(id) FROM garth.passage WHERE account = $1),
+        ",
+    read_time!(),
+    " FROM garth.head WHERE account = $1"
+);
 const NEWEST_PASSAGES: &str = "SELECT id FROM garth.passage WHERE account = $1 ORDER BY id DESC LIMIT $2";
 /// Limit on the round trips that one piece of judging takes. Each fetches all rows that were missed before:
 /// a node with very many names takes one for each 4,096 of them.

@@ -1,8 +1,13 @@
 //! Transaction that reads one state of an account.
 
+use std::time::Duration;
+
 use tokio_postgres::types::Type;
 
-use crate::client::{Connection, Param, Pipe, param};
+use crate::client::{Connection, Param, Pipe, begin_reads, param};
+
+/// Limit on the time of a statement.
+const SEARCH_TIME: Duration = Duration::from_secs(30);
 
 /// Transaction in which several rounds read one state.
 pub(super) struct Snapshot<'c> {
@@ -22,13 +27,7 @@ impl<'c> Snapshot<'c> {
         let mut pipe = Pipe::new(self.conn);
         if !self.is_open {
             self.is_open = true;
-            pipe.simple(format!(
-                "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; \
-                 SELECT set_config('garth.account', '{}', true), \
-                 set_config('statement_timeout', '30000', true), \
-                 set_config('idle_in_transaction_session_timeout', '30000', true)",
-                self.account
-            ));
+            pipe.simple(begin_reads(self.account, SEARCH_TIME));
         }
         pipe
     }

@@ -85,10 +85,9 @@ impl PgStore {
         Ok(Some(self.head().await?).filter(|head| head.seq > since))
     }
 
-    /// Returns a past state of this handle, which is opened at a time of the database: marks of old
-    /// content have such times.
-    fn at_past(&self, seq: u64, time: i64, opened: Timestamp) -> Self {
-        let past = self.inner.pasts.open(seq, time, opened);
+    /// Returns a past state of this handle, which is opened at `now`.
+    fn at_past(&self, (seq, time, now): (u64, i64, i64)) -> Self {
+        let past = self.inner.pasts.open(seq, time, Timestamp(now));
         Self { as_of: Some(past), ..self.clone() }
     }
 }
@@ -153,7 +152,7 @@ impl FileSystem for PgStore {
     }
 
     async fn open_version(&self, version: VersionId) -> Result<Arc<dyn OpenFile>> {
-        let (seq, time, opened) = self
+        let state = self
             .reading(
                 |_| {},
                 |view| {
@@ -161,12 +160,11 @@ impl FileSystem for PgStore {
                     // The oldest state shows this version if the state of its commit is no longer readable.
                     let seq = version.seq.0.max(view.oldest()?);
                     view.check_version_content(version, seq)?;
-                    Ok((seq, view.rows.commit_time(seq)?, view.rows.now()?))
+                    Ok((seq, view.rows.commit_time(seq)?, view.rows.now()))
                 },
             )
             .await?;
-        let past = self.at_past(seq, time, opened);
-        Ok(Arc::new(Handle::new(past, version.ino.0, &At::Node(version.ino))))
+        Ok(Arc::new(Handle::new(self.at_past(state), version.ino.0, &At::Node(version.ino))))
     }
 
     async fn history(&self, at: &At, page: &HistoryPage) -> Result<Listing<Version>> {
@@ -195,7 +193,7 @@ impl FileSystem for PgStore {
     }
 
     async fn as_of(&self, moment: &Moment) -> Result<Arc<dyn FileSystem>> {
-        let (seq, time, opened) = self
+        let state = self
             .reading(
                 |_| {},
                 |view| {
@@ -205,11 +203,11 @@ impl FileSystem for PgStore {
                         Moment::Time(time) => time.0.min(view.time),
                         Moment::Seq(_) | Moment::Snapshot(_) => view.rows.commit_time(seq)?,
                     };
-                    Ok((seq, time, view.rows.now()?))
+                    Ok((seq, time, view.rows.now()))
                 },
             )
             .await?;
-        Ok(Arc::new(self.at_past(seq, time, opened)))
+        Ok(Arc::new(self.at_past(state)))
     }
 
     async fn confined(&self, to: &Confinement) -> Result<Arc<dyn FileSystem>> {
@@ -281,10 +279,9 @@ impl FileSystem for PgStore {
     }
 
     async fn recorded(&self, key: &str) -> Result<Option<KeyRecord>> {
-        let (last, now) = (self.seq(), self.time());
-        let found = self.find_record(key).await?;
-        let found = found.filter(|(record, until)| now < *until && record.commit.seq.0 <= last);
-        Ok(found.map(|(mut record, _)| {
+        let last = self.seq();
+        let found = self.find_record(key).await?.filter(|record| record.commit.seq.0 <= last);
+        Ok(found.map(|mut record| {
             record.commit = self.replayed(record.commit);
             record
         }))

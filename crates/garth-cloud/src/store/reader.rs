@@ -10,7 +10,7 @@ use garth_engine::engine::relational::reads::tree_view::TreeView;
 use garth_engine::{Error, ErrorKind, Result};
 
 use super::PgStore;
-use crate::client::{Pipe, PooledConnection};
+use crate::client::{Pipe, PooledConnection, begin_reads};
 use crate::reads::{FetchedRows, Round};
 
 /// Time after which a read fails.
@@ -18,6 +18,9 @@ const READ_TIME: Duration = Duration::from_secs(10);
 /// Trips that begin and end a transaction each. Most reads take no more, and a read that does takes its later
 /// rows in one transaction, whose end takes a trip of its own.
 const WHOLE: usize = 2;
+
+/// Most connections that a read loses before it fails.
+const MAX_LOST: usize = 3;
 
 /// View of fetched rows.
 pub(super) type View<'a> = TreeView<'a, &'a FetchedRows>;
@@ -34,41 +37,42 @@ impl PgStore {
         let last = self.as_of.as_deref().map_or(MAX, |past| past.seq);
         let mut rows = FetchedRows::new(inner.registry.clone(), Arc::clone(&inner.judgements), last);
         announce(&rows);
-        // All runs of a read judge expiry by one time.
-        let (time, deadline) = (self.time(), inner.env.instant() + READ_TIME);
-        if let Some(answer) = self.run(&rows, time, &read) {
+        let deadline = inner.env.instant() + READ_TIME;
+        if let Some(answer) = self.run(&rows, &read) {
             return answer;
         }
-        let conn = inner.pool.connection().await?;
-        let mut transaction = Transaction { conn: &conn, account: inner.account, trips: 0, is_open: false };
-        let answer = loop {
-            if let Err(error) = transaction.fetch(&mut rows).await {
-                break Err(error);
+        let mut lost = 0;
+        loop {
+            let conn = inner.pool.connection().await?;
+            let mut transaction =
+                Transaction { conn: &conn, account: inner.account, trips: 0, is_open: false };
+            let answer = loop {
+                if let Err(error) = transaction.fetch(&mut rows).await {
+                    break Err(error);
+                }
+                if let Some(answer) = self.run(&rows, &read) {
+                    break Ok(answer);
+                }
+                if inner.env.instant() >= deadline {
+                    let message = "this read takes too long; ask for less at a time";
+                    break Err(Error::new(ErrorKind::TimedOut, message));
+                }
+            };
+            let answer = match answer {
+                Ok(answer) => transaction.end().await.map(|()| answer),
+                Err(error) => Err(error),
+            };
+            match answer {
+                // The server has ended it, or it was idle for too long. A read changes nothing: it begins again.
+                Err(error) if error.is(ErrorKind::Unavailable) && lost < MAX_LOST => lost += 1,
+                answer => return conn.settle(answer).await?,
             }
-            if let Some(answer) = self.run(&rows, time, &read) {
-                break Ok(answer);
-            }
-            if inner.env.instant() >= deadline {
-                break Err(Error::new(
-                    ErrorKind::TimedOut,
-                    "this read takes too long; ask for less at a time",
-                ));
-            }
-        };
-        let answer = match answer {
-            Ok(answer) => transaction.end().await.map(|()| answer),
-            Err(error) => Err(error),
-        };
-        conn.settle(answer).await?
+            rows.renew();
+        }
     }
 
     /// Runs a read. Returns `None` if it lacks rows.
-    fn run<T>(
-        &self,
-        rows: &FetchedRows,
-        time: i64,
-        read: &impl Fn(&View<'_>) -> Result<T>,
-    ) -> Option<Result<T>> {
+    fn run<T>(&self, rows: &FetchedRows, read: &impl Fn(&View<'_>) -> Result<T>) -> Option<Result<T>> {
         rows.begin();
         let past = self.as_of.as_deref();
         let view = TreeView {
@@ -78,18 +82,19 @@ impl PgStore {
             as_of: past.map(|past| past.seq),
             is_past: past.is_some(),
             oldest: OnceCell::new(),
-            time,
+            // Comes with the rows, so that an entry is not shown by one server and expired for another.
+            time: past.map_or_else(|| rows.now(), |past| past.time),
             opened: past.map_or(i64::MAX, |past| past.opened),
             gated: GatedFacts::default(),
         };
-        let answer = self.check_past(rows).and_then(|()| read(&view));
+        let answer = self.check_state(rows).and_then(|()| read(&view));
         rows.is_complete().then_some(answer)
     }
 
-    /// Fails for a view of the past whose state has been removed, because a process that was stopped for a
-    /// long time has lost its leases.
-    fn check_past(&self, rows: &FetchedRows) -> Result<()> {
-        let (Some(past), Some(head)) = (self.as_of.as_deref(), rows.head_row()?) else { return Ok(()) };
+    /// Fails for an account that is being deleted, of which some rows may be left, and for a view of the past
+    /// whose state has been removed, because a process that was stopped for a long time has lost its leases.
+    fn check_state(&self, rows: &FetchedRows) -> Result<()> {
+        let (Some(head), Some(past)) = (rows.known_head()?, self.as_of.as_deref()) else { return Ok(()) };
         if past.seq < head.row.oldest && past.seq < head.reached {
             return Err(Error::gone(head.row.oldest));
         }
@@ -115,7 +120,7 @@ impl Transaction<'_> {
             if self.trips > 0 {
                 rows.renew();
             }
-            round.simple(begin(self.account));
+            round.simple(begin_reads(self.account, READ_TIME));
         }
         rows.send(&mut round);
         self.trips += 1;
@@ -136,20 +141,4 @@ impl Transaction<'_> {
         pipe.simple("COMMIT");
         pipe.run().await.map(drop)
     }
-}
-
-/// Returns the statements that begin a transaction, whose statements see one state. Settings are those of the
-/// transaction, not of the session: behind a pooler the next client would have them.
-///
-/// Every statement reads ranges of indexes in their order. As long as a table has no statistics, the database
-/// would rather collect and sort all rows of a range than stop at the limit, so it is not offered that.
-fn begin(account: i64) -> String {
-    let limit = READ_TIME.as_millis();
-    format!(
-        "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SELECT set_config('garth.account', '{account}', true), \
-         set_config('statement_timeout', '{limit}', true), \
-         set_config('idle_in_transaction_session_timeout', '30000', true), \
-         set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true), \
-         set_config('jit', 'off', true)"
-    )
 }

@@ -7,7 +7,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
 use super::PgStore;
-use crate::client::{Param, Pipe, param};
+use crate::client::{Param, Pipe, begin_writes, param};
 use crate::values::columns::column;
 use crate::values::labels;
 
@@ -27,11 +27,12 @@ const COMMITTED: &str = concat!(
         WHERE account = $1 AND owner = o.id AND id = $3::text::uuid
             AND seq >= (SELECT oldest FROM garth.head WHERE account = $1) OFFSET 0) l"
 );
+/// Record of an idempotency key, unless it has expired at the time `$4`, or now.
 const RECORDED: &str = concat!(
-    "SELECT l.seq, l.time, l.answer, i.hash, i.keep_until, i.note FROM ",
+    "SELECT l.seq, l.time, l.answer, i.hash, i.note FROM ",
     owner!(),
-    " CROSS JOIN LATERAL (SELECT hash, keep_until, note, seq FROM garth.idempotency
-        WHERE account = $1 AND owner = o.id AND key = $3 OFFSET 0) i
+    " CROSS JOIN LATERAL (SELECT hash, note, seq FROM garth.idempotency
+        WHERE account = $1 AND owner = o.id AND key = $3 AND keep_until > coalesce($4, garth.now()) OFFSET 0) i
     LEFT JOIN LATERAL (SELECT seq, time, answer FROM garth.log WHERE account = $1 AND seq = i.seq OFFSET 0) l ON true"
 );
 
@@ -55,17 +56,18 @@ impl PgStore {
         row.map(|row| answered(&row)).transpose()
     }
 
-    /// Returns the record of an idempotency key, with the time until which it counts.
-    pub(super) async fn find_record(&self, key: &str) -> Result<Option<(KeyRecord, i64)>> {
+    /// Returns the record of an idempotency key that counts now, or at the time of the past that is shown.
+    pub(super) async fn find_record(&self, key: &str) -> Result<Option<KeyRecord>> {
         let labels = [labels::owner(self.reach.owner_key()), labels::idempotency(key)];
-        let params = labels.map(|label| param(label, Type::BYTEA)).into();
+        let mut params: Vec<Param> = labels.map(|label| param(label, Type::BYTEA)).into();
+        params.push(param(self.as_of.as_deref().map(|past| past.time), Type::INT8));
         let Some(row) = self.record(RECORDED, params, false).await? else { return Ok(None) };
         let damaged = || Error::damaged("the record of an idempotency key is damaged");
         let mut commit = answered(&row)?;
-        commit.note = String::from_utf8(column(&row, 5)?).map_err(|e| damaged().with_source(e))?;
+        commit.note = String::from_utf8(column(&row, 4)?).map_err(|e| damaged().with_source(e))?;
         let hash: Vec<u8> = column(&row, 3)?;
         let hash = hash.try_into().map_err(|_| damaged())?;
-        Ok(Some((KeyRecord::new(hash, commit), column(&row, 4)?)))
+        Ok(Some(KeyRecord::new(hash, commit)))
     }
 
     /// Returns the first row of a statement whose first parameter is the account. With `waits`, commits of
@@ -74,10 +76,7 @@ impl PgStore {
         let account = self.inner.account;
         let conn = self.inner.pool.connection().await?;
         let mut pipe = Pipe::new(&conn);
-        pipe.simple(format!(
-            "BEGIN; SELECT set_config('garth.account', '{account}', true), \
-             set_config('statement_timeout', '30000', true), set_config('lock_timeout', '10000', true)"
-        ));
+        pipe.simple(begin_writes(account));
         if waits {
             // A statement of its own, so that the next one sees what was committed meanwhile.
             pipe.query(

@@ -6,6 +6,10 @@ use garth_engine::{Error, ErrorKind, Result};
 use tokio_postgres::Row;
 use tokio_postgres::types::FromSql;
 
+/// Longest directory of a name, in bytes. Directory and name, of 255 bytes, are in one entry of an index with
+/// up to three numbers. It has at most 2,704 bytes.
+pub(crate) const MAX_DIR: usize = 2304;
+
 /// Returns a number as a column has it; the largest one for numbers that mean "all".
 pub(crate) fn int(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)

@@ -51,17 +51,17 @@ async fn failed_batch_leaves_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn unsupported_batch_fails_alone() {
+async fn batch_that_cannot_be_written_fails_alone() {
     let database = Database::new().await;
     let account = database.account("her").await;
     // Those behind it were planned on a state that has no `/a` any more.
-    let long = format!("/{}/b", vec!["d".repeat(200); 6].join("/"));
+    let long = format!("/{}/b", vec!["d".repeat(200); 12].join("/"));
     let refused = Batch::new([Op::remove_file(at("/a")), Op::write(at(&long), "x").with_parents()]);
     let group = [write("/a", "1"), refused.clone(), append("/a", "2"), refused, append("/a", "3")];
     let commits = database.commit(account, &group).await;
     let kinds: Vec<_> =
         commits.iter().map(|commit| commit.as_ref().map_err(|e| e.kind()).map(|c| c.seq.0)).collect();
-    assert_eq!(kinds, [Ok(1), Err(ErrorKind::Unsupported), Ok(2), Err(ErrorKind::Unsupported), Ok(3)]);
+    assert_eq!(kinds, [Ok(1), Err(ErrorKind::NameTooLong), Ok(2), Err(ErrorKind::NameTooLong), Ok(3)]);
     assert_eq!(database.content(account, "", "a"), "123");
     assert_eq!(database.rows(account, NAMES), "3|a");
 }

@@ -135,6 +135,9 @@ fn server_that_does_not_sync_is_refused() {
     cluster.restart().unwrap();
     let error = block_on(Pool::connect(&cluster.tcp_url(), 1)).unwrap_err();
     assert!(error.is(ErrorKind::Unsupported) && error.message().contains("fsync"), "{error}");
+    // A service that stores commits on other machines.
+    let accepted = format!("{}?options=-c%20garth.fsync_elsewhere%3Don", cluster.tcp_url());
+    block_on(Pool::connect(&accepted, 1)).unwrap();
 }
 
 #[test]

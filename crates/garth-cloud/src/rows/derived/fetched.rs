@@ -20,6 +20,7 @@ use crate::client::param;
 use crate::rows::round::{Round, by_place};
 use crate::values::columns::{column, int, number, place};
 use crate::values::parameters::{ints, list};
+use crate::values::sums::is_sound;
 
 /// Most bytes of a [`Tail`].
 const TAIL: u64 = 128 << 10;
@@ -32,7 +33,8 @@ macro_rules! passage_columns {
 }
 
 /// Piece of a live extent `x` with its chunk in a range of bytes `r`, joined to a row that has `first` and
-/// `last` of `k`. `data` is null if the chunk is not in the database.
+/// `last` of `k`. `data` is null if the chunk is not in the database. `sum` is its checksum if the piece is
+/// all of it; others are not checked, because their chunks would have to be fetched as a whole.
 macro_rules! pieces {
     ($first:literal, $last:literal) => {
         concat!(
@@ -51,21 +53,24 @@ macro_rules! pieces {
             $last,
             ") - greatest(x.off, ",
             $first,
-            "))::int) AS data
+            "))::int) AS data,
+                    CASE WHEN x.skip = 0 AND x.len = c.len AND x.off >= ",
+            $first,
+            " AND x.off + x.len <= ",
+            $last,
+            " THEN c.sum END AS sum
                 FROM (SELECT off, len, chunk, skip FROM garth.extent
                     WHERE account = $1 AND ino = k.ino AND off < ",
             $last,
             " AND off + len > ",
             $first,
             "
-                        AND off >= coalesce((SELECT max(o.off) FROM garth.extent o
+                        AND off >= (SELECT coalesce(max(o.off), 0) FROM garth.extent o
                             WHERE o.account = $1 AND o.ino = k.ino AND o.off <= ",
-            $first,
-            "), ",
             $first,
             ")
                     OFFSET 0) x
-                LEFT JOIN LATERAL (SELECT data FROM garth.chunk
+                LEFT JOIN LATERAL (SELECT sum, len, data FROM garth.chunk
                     WHERE account = $1 AND id = x.chunk OFFSET 0) c ON true
                 OFFSET 0) e ON true"
         )
@@ -100,7 +105,7 @@ const LAST_PASSAGES: &str = concat!(
 );
 const UNINDEXED: &str = "SELECT ino, off FROM garth.unindexed WHERE account = $1 AND ino = ANY($2)";
 const CONTENT: &str = concat!(
-    "SELECT k.n, v.size, k.first, e.off, e.len, e.data
+    "SELECT k.n, v.size, k.first, e.off, e.len, e.data, e.sum
     FROM unnest($2::bigint[], $3::bigint[], $4::bigint[]) WITH ORDINALITY k(ino, first, last, n)
     CROSS JOIN LATERAL (SELECT size FROM garth.node
         WHERE account = $1 AND ino = k.ino ORDER BY seq DESC LIMIT 1) v ",
@@ -115,7 +120,7 @@ const TAIL_LINES: &str = "SELECT k.n, o.projection, l.line, l.off
 /// Bytes of files from the context of the last passage on, or from the last line if that begins before it. A
 /// file without passages of which an append changes nothing needs none, because it is not text or too long.
 const TAIL_CONTENT: &str = concat!(
-    "SELECT k.n, v.size, r.first, e.off, e.len, e.data
+    "SELECT k.n, v.size, r.first, e.off, e.len, e.data, e.sum
     FROM unnest($2::bigint[]) WITH ORDINALITY k(ino, n)
     CROSS JOIN LATERAL (SELECT size FROM garth.node
         WHERE account = $1 AND ino = k.ino ORDER BY seq DESC LIMIT 1) v
@@ -407,6 +412,9 @@ pub(crate) fn content(rows: &[&Row], to: u64) -> Result<(u64, Bytes)> {
         let Some(off) = column::<Option<i64>>(row, 3)? else { continue };
         let unread = || Error::new(ErrorKind::Corrupt, "the content of a file is not in the database");
         let (length, data) = (number(row, 4)?, column::<Option<&[u8]>>(row, 5)?.ok_or_else(unread)?);
+        if column::<Option<&[u8]>>(row, 6)?.is_some_and(|sum| !is_sound(sum, data)) {
+            return Err(Error::damaged("stored content does not match its checksum"));
+        }
         let short = || Error::damaged("stored content is shorter than its extent");
         let at = usize::try_from(off.cast_unsigned().saturating_sub(from)).unwrap_or(usize::MAX);
         // An extent may be longer than its file, only if that is damaged.
