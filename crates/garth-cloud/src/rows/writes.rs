@@ -17,7 +17,6 @@ use super::name_writes::NameWrites;
 use super::record_writes::RecordWrites;
 use super::references;
 use super::target::Target;
-use super::wanted::unsupported;
 use super::weights::{self, PASSAGE, ROW};
 use crate::client::{Param, Pipe, param};
 use crate::values::columns::{MAX_DIR, int, kind_number, older};
