@@ -1,5 +1,7 @@
 //! Private PostgreSQL server: a cluster in a temporary folder, which a test starts, stops and restarts.
 
+mod clock;
+
 use std::cmp::Reverse;
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -19,6 +21,7 @@ use rustix::net::{
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
+pub use self::clock::Clock;
 use crate::tools::{in_memory, on_disk};
 
 /// Role of the tests, which owns the database and is no superuser.
@@ -153,8 +156,15 @@ impl Cluster {
         let Some(mut server) = self.server.take() else { return Ok(()) };
         let signalled = kill_process(Pid::from_child(&server), Signal::QUIT);
         signalled.map_err(|e| format!("cannot stop the server: {e}"))?;
-        // After 5 s it kills processes of its own that do not end.
-        server.wait().map_err(|e| format!("cannot wait for the server: {e}"))?;
+        let env = Env::system();
+        while server.try_wait().map_err(|e| format!("cannot wait for the server: {e}"))?.is_none() {
+            // A process that the server starts at this moment is left out: it waits for a client to log in,
+            // for up to a minute, and the server for it.
+            for child in children(server.id()) {
+                let _ = kill_process(child, Signal::QUIT);
+            }
+            env.sleep(PAUSE);
+        }
         Ok(())
     }
 
@@ -256,6 +266,12 @@ impl Drop for Cluster {
     fn drop(&mut self) {
         let _ = self.stop_immediately();
     }
+}
+
+/// Returns the processes that a process has started and that have not ended.
+fn children(process: u32) -> Vec<Pid> {
+    let listed = fs::read_to_string(format!("/proc/{process}/task/{process}/children")).unwrap_or_default();
+    listed.split_whitespace().filter_map(|id| Pid::from_raw(id.parse().ok()?)).collect()
 }
 
 /// Returns the output of a program that has succeeded.
