@@ -28,8 +28,10 @@ mod it {
     mod overlay_kernel;
     mod overlay_races;
     mod overlay_stored;
+    mod quota_counters;
     mod quotas;
     mod registry;
+    mod retained_accounts;
     mod retained_trees;
     mod retention;
     mod searching;
@@ -38,4 +40,5 @@ mod it {
     mod stacked;
     mod stats;
     mod stored_bytes;
+    mod stores;
 }

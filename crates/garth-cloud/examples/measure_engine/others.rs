@@ -2,8 +2,11 @@
 
 use std::time::Duration;
 
+use garth_cloud::client::Connection;
+use garth_cloud::search::merge::{Step, step};
 use garth_engine::model::{Batch, Op, SearchMode, SearchQuery};
 use garth_engine::{Env, FileSystem, TreePath};
+use tokio_postgres::Config;
 
 use crate::table::{Table, median, ratio, time};
 use crate::texts::Texts;
@@ -25,6 +28,7 @@ pub(crate) async fn measure(server: &Server, passages: usize, accounts: i64, cal
         let path = TreePath::parse(&format!("/d{}/f{number}.md", number % 16))?;
         fs.commit(Batch::new([Op::write(path, texts.next(TEXT)).with_parents()])).await?;
     }
+    merge(server).await?;
     let alone = searches(server, &*fs, calls).await?;
     copy(server, accounts).await?;
     let beside = searches(server, &*fs, calls).await?;
@@ -44,6 +48,14 @@ fn queries() -> [SearchQuery; 3] {
         SearchQuery::new("retention of the past").mode(SearchMode::Words),
         SearchQuery::new("how is a lost connection noticed?"),
     ]
+}
+
+/// Merges the index of the account, as servers do after a while.
+async fn merge(server: &Server) -> Outcome<()> {
+    let config: Config = server.cluster.socket_url().parse()?;
+    let (conn, account) = (Connection::connect(&config, false).await?, server.number("searched")?);
+    while step(&conn, account, b"measurement").await? == Step::Merged {}
+    Ok(())
 }
 
 /// Returns the median time of each query.

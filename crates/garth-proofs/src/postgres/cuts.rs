@@ -43,7 +43,7 @@ impl Proof for Cuts {
 
 /// Cuts connections while writers append, and checks their lines at the end.
 async fn cuts(database: &Database, setting: &Setting<'_>, blind: bool) -> Proven<Report> {
-    let (id, number) = database.new_account(None).await?;
+    let (id, number) = database.new_account(None, sample::registry()).await?;
     let proxy = Proxy::to(database.cluster().address())?;
     let url = database.cluster().tcp_url_through(proxy.address());
     let server = async || PgHome::connect(&url, 4, Env::system(), sample::registry()).await;

@@ -59,9 +59,13 @@ impl Database {
     ///
     /// # Panics
     /// If the account has no number.
-    pub async fn new_account(&self, clock: Option<&ManualClock>) -> Result<(String, i64)> {
+    pub async fn new_account(
+        &self,
+        clock: Option<&ManualClock>,
+        registry: Registry,
+    ) -> Result<(String, i64)> {
         let id = format!("account-{}", self.created.fetch_add(1, Ordering::Relaxed));
-        self.home(Env::system(), sample::registry()).await?.create_account(&id).await?;
+        self.home(Env::system(), registry).await?.create_account(&id).await?;
         let number = self.number(&id);
         if let Some(clock) = clock {
             self.clock.follow_account(number, clock);
@@ -78,7 +82,7 @@ impl Database {
         (env, clock): (Env, Option<&ManualClock>),
         registry: Registry,
     ) -> Result<Arc<dyn AccountStore>> {
-        let (id, _) = self.new_account(clock).await?;
+        let (id, _) = self.new_account(clock, registry.clone()).await?;
         self.home(env, registry).await?.open(&id).await
     }
 
@@ -88,7 +92,8 @@ impl Database {
     /// If the account cannot be created or opened.
     pub async fn subject(self: &Arc<Self>) -> Subject {
         let (env, clock) = Subject::clock();
-        let (id, _) = self.new_account(Some(&clock)).await.expect("an account is created");
+        let (id, _) =
+            self.new_account(Some(&clock), sample::registry()).await.expect("an account is created");
         let database = Arc::clone(self);
         let open = move || {
             let (database, env, id) = (Arc::clone(&database), env.clone(), id.clone());
@@ -128,7 +133,7 @@ impl Storage for Database {
         let id = match named.get(folder) {
             Some(id) => id.clone(),
             None => {
-                let (id, _) = block_on(self.new_account(None))?;
+                let (id, _) = block_on(self.new_account(None, sample::registry()))?;
                 named.insert(folder.to_owned(), id.clone());
                 id
             }

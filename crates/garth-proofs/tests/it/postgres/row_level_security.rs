@@ -73,8 +73,8 @@ fn counts(
 #[tokio::test]
 async fn statements_without_an_account_reach_its_rows_alone() {
     let database = Database::start().unwrap();
-    let (mine, me) = database.new_account(None).await.unwrap();
-    let (theirs, they) = database.new_account(None).await.unwrap();
+    let (mine, me) = database.new_account(None, sample::registry()).await.unwrap();
+    let (theirs, they) = database.new_account(None, sample::registry()).await.unwrap();
     let home = database.home(Env::system(), sample::registry()).await.unwrap();
     fill(&*home.open(&mine).await.unwrap(), "mine").await;
     fill(&*home.open(&theirs).await.unwrap(), "theirs").await;
