@@ -32,10 +32,11 @@ const LEASE: i64 = 30_000_000_000;
 /// Time in nanoseconds after which a file that cannot be read is tried again: one hour.
 const RETRY: i64 = 3_600_000_000_000;
 
-/// Time of the database in nanoseconds. It is read once for a statement, so that an index can be read up to it.
+/// Time of the database in nanoseconds. It does not change within a statement, so that an index can be read
+/// up to it.
 macro_rules! now {
     () => {
-        "(SELECT garth.now())"
+        "(extract(epoch FROM statement_timestamp()) * 1000000)::bigint * 1000"
     };
 }
 

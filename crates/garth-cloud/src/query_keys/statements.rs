@@ -16,13 +16,13 @@ use crate::values::parameters::{ints, texts};
 const MANY_NAMES: usize = 4096;
 
 /// Keys `p` with their nodes and the first names of these, in their order. Entries expire by the time at
-/// which the statement begins.
+/// which the transaction began.
 macro_rules! with_names {
     ($($keys:expr),*) => {
         concat!(
             "SELECT p.key, p.ino, p.line, p.off, p.len,
                 coalesce(v.nlink > 0 AND (v.expires_at IS NULL
-                    OR v.expires_at > (SELECT garth.now())), false),
+                    OR v.expires_at > (extract(epoch FROM now()) * 1000000)::bigint * 1000), false),
                 n.dir, n.name
             FROM (", $($keys,)* ") p
             LEFT JOIN LATERAL (SELECT nlink, expires_at FROM garth.node

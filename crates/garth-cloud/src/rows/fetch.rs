@@ -38,7 +38,7 @@ const NEXT_PASSAGE: usize = 8;
 /// Time of the database in nanoseconds, and a random id for the transaction. A statement of its own, behind
 /// the lock: in the statement that locks, the clock is read before the wait, and the time may be earlier than
 /// that of the commit before.
-const CLOCK: &str = "SELECT garth.now(),
+const CLOCK: &str = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint * 1000,
     uuid_send(gen_random_uuid())";
 
 /// Rows of an account, and the transaction that reads and writes them.

@@ -13,7 +13,7 @@ CREATE FUNCTION garth.fork(since bigint, till bigint) RETURNS bigint
   FROM (SELECT 63 - coalesce(nullif(position(B'1' IN ((greatest(since, 1) - 1) # (till - 1))::bit(64)), 0), 64) + 1 AS k) AS bits $$;
 CREATE FUNCTION garth.me() RETURNS bigint LANGUAGE sql STABLE PARALLEL SAFE AS
   $$ SELECT nullif(current_setting('garth.account', true), '')::bigint $$;
--- The clock of the database, which no statement passes by: tests replace this function.
+-- The clock of the database: of accounts, keys and their expiry.
 CREATE FUNCTION garth.now() RETURNS bigint LANGUAGE sql VOLATILE PARALLEL SAFE AS
   $$ SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint * 1000 $$;
 -- Deletes at most about `most` rows of the account that the transaction has set. The head row goes first:

@@ -30,7 +30,7 @@ const SWEPT: i64 = 1024;
 
 // Whoever finds the row locked waits for the step of the other server, whose lease has not ended then.
 const TAKE_LEASE: &str = "INSERT INTO garth.merging AS m (account, holder, until)
-    SELECT $1, $2, now + $3 FROM (SELECT garth.now() AS now) c
+    SELECT $1, $2, now + $3 FROM (SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint * 1000 AS now) c
     ON CONFLICT (account) DO UPDATE SET holder = excluded.holder, until = excluded.until
         WHERE m.holder = excluded.holder OR m.until <= excluded.until - $3
     RETURNING token, block";

@@ -22,7 +22,7 @@ use crate::values::columns::{column, number};
 
 /// Size of the index, and the time. The newest passage may have been removed, so it is looked up.
 const HEAD: &str = "SELECT passages, (SELECT max(id) FROM garth.passage WHERE account = $1),
-        garth.now()
+        (extract(epoch FROM clock_timestamp()) * 1000000)::bigint * 1000
     FROM garth.head WHERE account = $1";
 const NEWEST_PASSAGES: &str = "SELECT id FROM garth.passage WHERE account = $1 ORDER BY id DESC LIMIT $2";
 /// Limit on the round trips that one piece of judging takes. Each fetches all rows that were missed before:
