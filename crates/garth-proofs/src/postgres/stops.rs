@@ -17,11 +17,16 @@ const WRITERS: u64 = 4;
 /// Longest time between the first commits after a start and the next stop, in milliseconds.
 const LONGEST: u64 = 60;
 
+/// Has each commit end without waiting for the log, whatever its connection has set before.
+const HURRIED: &str = "CREATE FUNCTION public.hurry() RETURNS trigger LANGUAGE plpgsql AS $$
+        BEGIN PERFORM set_config('synchronous_commit', 'off', true); RETURN NULL; END $$;
+    CREATE TRIGGER hurry AFTER INSERT ON garth.log FOR EACH STATEMENT EXECUTE FUNCTION public.hurry()";
+
 /// Immediate stops of the database. The size is their number.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Stops {
-    /// True if the connections of the servers do not wait for the log of the database
-    /// (`synchronous_commit=off`): the negative control.
+    /// True if commits do not wait for the log of the database (`synchronous_commit=off`): the negative
+    /// control.
     pub asynchronous: bool,
 }
 
@@ -43,10 +48,12 @@ impl Proof for Stops {
 
 /// Stops the server again and again while writers append, and checks their lines after each stop.
 async fn stops(mut cluster: Cluster, setting: &Setting<'_>, asynchronous: bool) -> Proven<Report> {
-    let options = if asynchronous { "&options=-c%20synchronous_commit%3Doff" } else { "" };
-    let url = format!("{}{options}", cluster.socket_url());
+    let url = cluster.socket_url();
     let server = async || PgHome::connect(&url, 4, Env::system(), sample::registry()).await;
     let homes = [server().await?, server().await?];
+    if asynchronous {
+        cluster.psql(&cluster.admin_url(), HURRIED).map_err(Broken::because)?;
+    }
     homes[0].create_account("written").await?;
     let trees = [homes[0].open("written").await?, homes[1].open("written").await?];
     let mut random = Random::new(setting.seed);

@@ -109,8 +109,7 @@ async fn statements_without_an_account_reach_its_rows_alone() {
     let updated = "WITH u AS (UPDATE garth.{table} SET account = account RETURNING 1)
         SELECT {name}, count(*) FROM u";
     // Columns that are generated cannot be set.
-    let updatable: Vec<_> =
-        tables.iter().filter(|table| !of_server.contains(table)).cloned().collect();
+    let updatable: Vec<_> = tables.iter().filter(|table| !of_server.contains(table)).cloned().collect();
     let changed = counts(&database, &role, &updatable, (&set, updated));
     assert!(changed.iter().all(|(table, count)| due[table] == *count), "{changed:?}");
     let moved = format!("{set}; UPDATE garth.name SET account = {they}");
