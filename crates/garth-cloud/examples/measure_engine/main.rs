@@ -155,7 +155,7 @@ async fn jobs(server: &Server, options: &Options) -> Outcome<()> {
             cells.push(hand.map_or_else(|| "-".to_owned(), table::time));
             cells.push(hand.map_or_else(|| "-".to_owned(), |hand| table::ratio(engine, hand)));
         }
-        table.row(cells);
+        table.row(&cells);
     }
     server.proxy.delay(Duration::ZERO);
     println!("Medians of {} calls, one at a time unless stated:\n\n{table}", options.calls);

@@ -36,7 +36,7 @@ pub(crate) async fn measure(server: &Server, passages: usize, accounts: i64, cal
     let count = server.cluster.psql(&server.cluster.admin_url(), &count)?;
     let mut table = Table::new(&["search", "alone", &format!("beside {accounts} others"), "beside / alone"]);
     for (query, (alone, beside)) in queries().into_iter().zip(alone.into_iter().zip(beside)) {
-        table.row(vec![query.text.clone(), time(alone), time(beside), ratio(beside, alone)]);
+        table.row(&[query.text.clone(), time(alone), time(beside), ratio(beside, alone)]);
     }
     println!("Medians of {calls} searches in an account of {count} passages:\n\n{table}");
     Ok(())

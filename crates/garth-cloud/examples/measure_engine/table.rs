@@ -16,7 +16,7 @@ impl Table {
     }
 
     /// Adds a row.
-    pub(crate) fn row(&mut self, cells: Vec<String>) {
+    pub(crate) fn row(&mut self, cells: &[String]) {
         self.text.push_str(&format!("| {} |\n", cells.join(" | ")));
     }
 }

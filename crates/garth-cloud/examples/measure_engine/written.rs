@@ -52,7 +52,7 @@ pub(crate) async fn measure(
         }
         let of_postgres = wal(&server.admin).await? - before;
         let each = |bytes: i64| format!("{:.1} KiB", bytes as f64 / 1024.0 / calls as f64);
-        table.row(vec![name.to_owned(), each(of_sqlite), each(of_postgres)]);
+        table.row(&[name.to_owned(), each(of_sqlite), each(of_postgres)]);
     }
     println!("{table}");
     Ok(())
