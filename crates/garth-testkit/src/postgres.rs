@@ -1,6 +1,7 @@
 //! Private PostgreSQL server: a cluster in a temporary folder, which a test starts, stops and restarts.
 
 mod clock;
+mod template;
 
 use std::cmp::Reverse;
 use std::ffi::OsStr;
@@ -22,6 +23,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 pub use self::clock::Clock;
+use self::template::Template;
 use crate::tools::{in_memory, on_disk};
 
 /// Role of the tests, which owns the database and is no superuser.
@@ -179,11 +181,16 @@ impl Cluster {
     }
 
     fn initialize(&self) -> Result<()> {
-        let mut initdb = self.server_command("initdb");
         // The cluster is lost after a crash of the machine in any case.
-        initdb.args(["--pgdata=data", "--encoding=UTF8", "--locale=C", "--auth=trust", "--no-sync"]);
-        succeeded("initdb", initdb.arg(format!("--username={ADMIN}")).output())?;
-        let clients = self.folder.path().join("data/pg_hba.conf");
+        let arguments = ["--encoding=UTF8", "--locale=C", "--auth=trust", "--no-sync"].map(str::to_owned);
+        let arguments = [arguments.as_slice(), &[format!("--username={ADMIN}")]].concat();
+        let (template, data) = (Template::of(&self.programs, &arguments), self.folder.path().join("data"));
+        if !template.copy_to(&data, self.user.map(|user| (user.uid, user.gid))) {
+            let mut initdb = self.server_command("initdb");
+            succeeded("initdb", initdb.arg("--pgdata=data").args(&arguments).output())?;
+            template.keep(&data);
+        }
+        let clients = data.join("pg_hba.conf");
         fs::write(&clients, CLIENTS).map_err(|e| format!("cannot write pg_hba.conf: {e}"))
     }
 
