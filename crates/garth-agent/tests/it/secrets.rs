@@ -260,7 +260,7 @@ async fn secret_check_reads_only_appended_bytes() {
 #[tokio::test]
 async fn secret_rule_requires_files_without_secrets() {
     let [_, tree] = Tree::all().await;
-    let Tree::Sqlite(fs, _) = &tree else { unreachable!() };
+    let Tree::Stored(fs, _) = &tree else { unreachable!() };
     let planted = &each(&mut Random::new(6))[3];
     tree.given([Op::write(at("/safe/x"), format!("one\n{}\n", planted.secret)).with_parents()]).await;
     let asked = rule("/safe/**", "secrets", r#"{"policy": "refuse"}"#);
