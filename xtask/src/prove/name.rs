@@ -160,8 +160,8 @@ pub(super) enum Name {
     Outbox,
     /// As `model` on a private PostgreSQL server, then as `model-retention`: 100,000 each
     PostgresModel,
-    /// As `appenders`, `cas`, `order` and `committed` on a private PostgreSQL server: 2,048 appends, 640 swaps,
-    /// 40 histories, 400 commits
+    /// As `appenders`, `cas`, `order` and `committed` on a private PostgreSQL server: 2,048 appends, 640
+    /// swaps, 40 histories, 400 commits
     PostgresWriters,
     /// As `isolation` and `isolation-views` on a private PostgreSQL server: 20,000 attempts each
     PostgresIsolation,

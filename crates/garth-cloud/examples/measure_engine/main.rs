@@ -83,7 +83,8 @@ impl Server {
         let cluster = Cluster::on_disk()?;
         let admin: Config = cluster.admin_url().parse()?;
         let admin = Connection::connect(&admin, false).await?;
-        // Keeps checkpoints out of the measurement. Each in a message of its own: none may be in a transaction.
+        // Keeps checkpoints out of the measurement. Each in a message of its own: none may be in a
+        // transaction.
         for sql in [
             "ALTER SYSTEM SET max_wal_size = '8GB'",
             "ALTER SYSTEM SET checkpoint_timeout = '60min'",

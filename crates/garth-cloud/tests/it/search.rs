@@ -367,7 +367,8 @@ async fn until(database: &Database, sql: &str, due: &str) {
     panic!("{sql} never gave {due}");
 }
 
-/// Runs a step whose connection is lost when it sends its second trip. Returns false if the first one was cut.
+/// Runs a step whose connection is lost when it sends its second trip. Returns false if the first one was
+/// cut.
 async fn is_cut_between_trips(both: &Both) -> bool {
     let (database, account) = (&both.database, both.account);
     let proxy = Proxy::to(database.cluster.address()).unwrap();

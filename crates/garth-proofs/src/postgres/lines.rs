@@ -1,5 +1,5 @@
-//! Writers that append lines to one file, each line in a commit that is repeated until it is acknowledged, and
-//! the check that every line is there once.
+//! Writers that append lines to one file, each line in a commit that is repeated until it is acknowledged,
+//! and the check that every line is there once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -104,8 +104,8 @@ pub(super) async fn until(what: &str, happened: impl Fn() -> bool) -> Proven<()>
     Ok(())
 }
 
-/// Checks that the file has each acknowledged line once, in the order of its writer: `lines` has the number of
-/// each writer.
+/// Checks that the file has each acknowledged line once, in the order of its writer: `lines` has the number
+/// of each writer.
 ///
 /// # Errors
 /// A line that is lost, doubled or out of order; commits that nobody made.

@@ -1,4 +1,4 @@
-//! New cluster of `initdb`, which the build keeps in its folder: to copy it takes a twentieth of the time that
+//! New cluster of `initdb`, which is kept in the folder of the build: a copy takes a fraction of the time that
 //! `initdb` takes.
 
 use std::fs;
@@ -18,8 +18,8 @@ pub(super) struct Template {
 }
 
 impl Template {
-    /// Returns the cluster that `initdb` of a folder of programs creates with some arguments. It may not exist
-    /// yet.
+    /// Returns the cluster that `initdb` of a folder of programs creates with some arguments. It may not
+    /// exist yet.
     pub(super) fn of(programs: &Path, arguments: &[String]) -> Self {
         let folder = || {
             let program = std::env::current_exe().ok()?;

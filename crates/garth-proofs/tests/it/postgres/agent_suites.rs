@@ -1,5 +1,6 @@
-//! Suites of `garth-agent` on Postgres: memories and skills, sessions, workspaces, access and rules. The files
-//! are those of that crate, with the accounts of `homes`; tests that open a data folder themselves stay on it.
+//! Suites of `garth-agent` on Postgres: memories and skills, sessions, workspaces, access and rules. The
+//! files are those of that crate, with the accounts of `homes`; tests that open a data folder themselves stay
+//! on it.
 #![allow(dead_code, reason = "suites that are not run here use it")]
 
 #[path = "../../../../garth-agent/tests/it/access.rs"]

@@ -46,8 +46,8 @@ async fn fill(fs: &dyn AccountStore, word: &str) {
     upload.finish().await.unwrap();
 }
 
-/// Returns the number of each table's rows that a statement gives, with `{table}` in it. `prefix` comes before
-/// all of them.
+/// Returns the number of rows that a statement gives for each table, with `{table}` and `{name}` in it.
+/// `prefix` comes before all of them.
 fn counts(
     database: &Database,
     url: &str,
