@@ -9,6 +9,7 @@ mod it {
     mod contract;
     mod control;
     mod cuts;
+    mod damaged_gates;
     mod folding;
     mod gates;
     mod home;
