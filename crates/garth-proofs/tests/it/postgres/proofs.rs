@@ -9,14 +9,14 @@ use crate::it::support::{broken_at, proven};
 #[test]
 fn random_operations_match_the_specification() {
     let report = proven(&Model::default(), 1);
-    assert!(report["commits"] > 50 && report["times opened again"] > 0, "{report}");
+    assert!(report["commits"] > 50 && report["other comparisons"] > 10, "{report}");
     assert_eq!(report["steps omitted without an account"], 0, "{report}");
 }
 
 #[test]
 fn random_operations_match_while_the_past_goes() {
     let report = proven(&Model { retained: true }, 1);
-    assert!(report["commits"] > 50 && report["commits folded"] > 0, "{report}");
+    assert!(report["commits"] > 50 && report["other comparisons"] > 10, "{report}");
     assert_eq!(report["steps omitted without an account"], 0, "{report}");
 }
 
