@@ -15,6 +15,7 @@ mod it {
     mod context_refers;
     mod daily;
     mod files;
+    mod homes;
     mod junk;
     mod kv;
     mod media;

@@ -2,8 +2,8 @@
 //! decide what time it is.
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::compute::{Compute, ComputeLimits, Computed};
@@ -31,23 +31,58 @@ impl Clock for SystemClock {
 
 /// Clock that stands still until it is moved. Clones share the time.
 #[derive(Clone, Debug)]
-pub struct ManualClock(Arc<AtomicI64>);
+pub struct ManualClock(Arc<ManualTime>);
+
+/// Time of a manual clock, and the clocks elsewhere that follow it.
+struct ManualTime {
+    nanos: AtomicI64,
+    followers: Mutex<Vec<Follower>>,
+}
+
+/// Sets another clock.
+type Follower = Box<dyn Fn(Timestamp) + Send + Sync>;
+
+impl fmt::Debug for ManualTime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ManualTime").field("nanos", &self.nanos).finish_non_exhaustive()
+    }
+}
 
 impl ManualClock {
+    fn new(start: Timestamp) -> Self {
+        Self(Arc::new(ManualTime { nanos: AtomicI64::new(start.0), followers: Mutex::default() }))
+    }
+
     /// Moves the clock forward.
     pub fn advance(&self, by: Duration) {
-        self.0.fetch_add(i64::try_from(by.as_nanos()).unwrap_or(i64::MAX), Ordering::SeqCst);
+        self.0.nanos.fetch_add(i64::try_from(by.as_nanos()).unwrap_or(i64::MAX), Ordering::SeqCst);
+        self.follow();
     }
 
     /// Sets the clock, backwards too.
     pub fn set(&self, to: Timestamp) {
-        self.0.store(to.0, Ordering::SeqCst);
+        self.0.nanos.store(to.0, Ordering::SeqCst);
+        self.follow();
+    }
+
+    /// Has another clock follow this one, such as that of a database: `set` gets the time now, and whenever
+    /// this clock is moved, before the call that moves it returns.
+    #[doc(hidden)]
+    pub fn followed_by(&self, set: impl Fn(Timestamp) + Send + Sync + 'static) {
+        set(self.now());
+        self.0.followers.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(set));
+    }
+
+    fn follow(&self) {
+        // The time is read under the lock, so that the last call sets the last time.
+        let followers = self.0.followers.lock().unwrap_or_else(PoisonError::into_inner);
+        followers.iter().for_each(|set| set(self.now()));
     }
 }
 
 impl Clock for ManualClock {
     fn now(&self) -> Timestamp {
-        Timestamp(self.0.load(Ordering::SeqCst))
+        Timestamp(self.0.nanos.load(Ordering::SeqCst))
     }
 }
 
@@ -68,7 +103,7 @@ impl Env {
     /// Returns an environment with a clock that starts at `start` and that the caller moves. Randomness is
     /// that of the machine.
     pub fn manual(start: Timestamp) -> (Self, ManualClock) {
-        let clock = ManualClock(Arc::new(AtomicI64::new(start.0)));
+        let clock = ManualClock::new(start);
         (Self { clock: Arc::new(clock.clone()), compute: Compute::new() }, clock)
     }
 

@@ -9,6 +9,7 @@ mod it {
     mod contract;
     mod control;
     mod cuts;
+    mod damaged_gates;
     mod folding;
     mod gates;
     mod home;
@@ -28,8 +29,10 @@ mod it {
     mod overlay_kernel;
     mod overlay_races;
     mod overlay_stored;
+    mod quota_counters;
     mod quotas;
     mod registry;
+    mod retained_accounts;
     mod retained_trees;
     mod retention;
     mod searching;
@@ -38,4 +41,5 @@ mod it {
     mod stacked;
     mod stats;
     mod stored_bytes;
+    mod stores;
 }

@@ -22,6 +22,7 @@
 //! | figures and labels of metrics with many accounts | [`metric_labels`] |
 //! | a server under load, with keys that are revoked and slow clients | [`http_load`] |
 //! | connections that are cut during a put | [`http_cuts`] |
+//! | the Postgres engine: proofs of every engine, stops of its server, cut connections | [`postgres`] |
 //! | accounts and threads of several proofs | `support` |
 //! | messages of the Model Context Protocol | `mcp_messages` |
 //! | the server process of proofs, and its client | `served` |
@@ -44,6 +45,7 @@ pub mod memory_tool;
 pub mod metric_labels;
 pub mod outbox;
 pub mod packs;
+pub mod postgres;
 pub mod prompts;
 mod reference;
 pub mod retractions;

@@ -79,23 +79,33 @@ pub fn run<S: Future<Output = Subject>>(module: &str, make: impl Fn() -> S) {
 
 /// Makes a `#[test]` of each module of the suite. Takes the name of an `async fn() -> Subject`; invoke it in
 /// a module named after the implementation, so that this name shows in the output.
+///
+/// After `on`, it takes the name of a function that starts what the subjects of a test share, such as a
+/// database server; the `async fn` gets a reference to it.
 #[macro_export]
 macro_rules! contract_tests {
-    ($make:ident) => {
-        $crate::contract_tests! { @modules $make:
+    ($make:ident $(on $start:ident)?) => {
+        $crate::contract_tests! { @modules $make ($($start)?):
             attributes blaming capabilities changes commits confining
             content copies excluding expiry finding handles
             lookup making pages past ranges removing
             renaming resolving restoring retries searching
         }
     };
-    (@modules $make:ident: $($module:ident)+) => {
+    (@modules $make:ident $start:tt: $($module:ident)+) => {
         $(
             #[test]
             fn $module() {
-                $crate::contract::run(stringify!($module), $make);
+                $crate::contract_tests! { @run $module $make $start }
             }
         )+
+    };
+    (@run $module:ident $make:ident ()) => {
+        $crate::contract::run(stringify!($module), $make);
+    };
+    (@run $module:ident $make:ident ($start:ident)) => {
+        let shared = $start();
+        $crate::contract::run(stringify!($module), || $make(&shared));
     };
 }
 
@@ -111,7 +121,7 @@ mod tests {
         let modules: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("pub mod ")).collect();
         let groups: Vec<String> = GROUPS.iter().map(|(name, _)| format!("{name};")).collect();
         assert_eq!(modules, groups);
-        let in_macro = text.split("@modules $make:").nth(1).unwrap().split('}').next().unwrap();
+        let in_macro = text.split("@modules $make ($($start)?):").nth(1).unwrap().split('}').next().unwrap();
         let in_macro: Vec<&str> = in_macro.split_whitespace().collect();
         assert_eq!(in_macro, GROUPS.iter().map(|(name, _)| *name).collect::<Vec<_>>());
         // A lower bound, so that a slip in the macro does not drop checks unnoticed.

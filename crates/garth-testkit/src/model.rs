@@ -25,7 +25,7 @@ use std::future::Future;
 use garth_engine::model::SetAttrs;
 
 pub use self::posix_folder::on_host;
-pub use self::proofs::{BesideKernel, BesideMemory, Through};
+pub use self::proofs::{BesideKernel, BesideMemory, Through, report};
 use crate::subject::Subject;
 use crate::tools::in_memory;
 

@@ -1,5 +1,8 @@
 //! Private PostgreSQL server: a cluster in a temporary folder, which a test starts, stops and restarts.
 
+mod clock;
+mod template;
+
 use std::cmp::Reverse;
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -19,6 +22,8 @@ use rustix::net::{
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
+pub use self::clock::Clock;
+use self::template::Template;
 use crate::tools::{in_memory, on_disk};
 
 /// Role of the tests, which owns the database and is no superuser.
@@ -153,8 +158,15 @@ impl Cluster {
         let Some(mut server) = self.server.take() else { return Ok(()) };
         let signalled = kill_process(Pid::from_child(&server), Signal::QUIT);
         signalled.map_err(|e| format!("cannot stop the server: {e}"))?;
-        // After 5 s it kills processes of its own that do not end.
-        server.wait().map_err(|e| format!("cannot wait for the server: {e}"))?;
+        let env = Env::system();
+        while server.try_wait().map_err(|e| format!("cannot wait for the server: {e}"))?.is_none() {
+            // A process that the server starts at this moment is left out: it waits for a client to log in,
+            // for up to a minute, and the server for it.
+            for child in children(server.id()) {
+                let _ = kill_process(child, Signal::QUIT);
+            }
+            env.sleep(PAUSE);
+        }
         Ok(())
     }
 
@@ -169,11 +181,16 @@ impl Cluster {
     }
 
     fn initialize(&self) -> Result<()> {
-        let mut initdb = self.server_command("initdb");
         // The cluster is lost after a crash of the machine in any case.
-        initdb.args(["--pgdata=data", "--encoding=UTF8", "--locale=C", "--auth=trust", "--no-sync"]);
-        succeeded("initdb", initdb.arg(format!("--username={ADMIN}")).output())?;
-        let clients = self.folder.path().join("data/pg_hba.conf");
+        let arguments = ["--encoding=UTF8", "--locale=C", "--auth=trust", "--no-sync"].map(str::to_owned);
+        let arguments = [arguments.as_slice(), &[format!("--username={ADMIN}")]].concat();
+        let (template, data) = (Template::of(&self.programs, &arguments), self.folder.path().join("data"));
+        if !template.copy_to(&data, self.user.map(|user| (user.uid, user.gid))) {
+            let mut initdb = self.server_command("initdb");
+            succeeded("initdb", initdb.arg("--pgdata=data").args(&arguments).output())?;
+            template.keep(&data);
+        }
+        let clients = data.join("pg_hba.conf");
         fs::write(&clients, CLIENTS).map_err(|e| format!("cannot write pg_hba.conf: {e}"))
     }
 
@@ -256,6 +273,12 @@ impl Drop for Cluster {
     fn drop(&mut self) {
         let _ = self.stop_immediately();
     }
+}
+
+/// Returns the processes that a process has started and that have not ended.
+fn children(process: u32) -> Vec<Pid> {
+    let listed = fs::read_to_string(format!("/proc/{process}/task/{process}/children")).unwrap_or_default();
+    listed.split_whitespace().filter_map(|id| Pid::from_raw(id.parse().ok()?)).collect()
 }
 
 /// Returns the output of a program that has succeeded.

@@ -20,6 +20,7 @@ pub mod processes;
 mod report;
 mod running_clock;
 pub mod steady_state;
+mod storage;
 pub mod subtrees;
 mod support;
 mod waits;
@@ -27,9 +28,13 @@ mod worker_process;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use garth_engine::AccountStore;
 
 pub use self::outcome::{Broken, Proven, hold};
 pub use self::report::Report;
+pub use self::storage::{Folders, Storage};
 pub use self::support::{
     account, append, at, bytes_below, closed, millis, path, peak_memory, process_status, read, remove, run,
     sound, status_of, write,
@@ -70,6 +75,8 @@ pub struct About {
 pub struct Setting<'a> {
     /// Empty folder of the run.
     pub folder: &'a Path,
+    /// Storage of accounts, for proofs that name no engine.
+    pub storage: &'a dyn Storage,
     /// Folder with the binaries of the workspace.
     pub binaries: &'a Path,
     /// Seed of the random numbers.
@@ -79,6 +86,14 @@ pub struct Setting<'a> {
 }
 
 impl Setting<'_> {
+    /// Opens an account of the run. Each call opens it as another process.
+    ///
+    /// # Errors
+    /// Errors of the storage.
+    pub fn account(&self, name: &str) -> Proven<Arc<dyn AccountStore>> {
+        self.storage.account(&self.folder.join(name))
+    }
+
     /// Returns the path of the binary that is the other process of a proof, `proof-worker`.
     pub fn worker(&self) -> PathBuf {
         self.binaries.join("proof-worker")
@@ -96,7 +111,7 @@ impl Setting<'_> {
 /// Errors of the proof.
 pub fn prove(proof: &dyn Proof, base: &Path, binaries: &Path, seed: u64, size: u64) -> Proven<Report> {
     let folder = tempfile::tempdir_in(base)?;
-    proof.run(&Setting { folder: folder.path(), binaries, seed, size })
+    proof.run(&Setting { folder: folder.path(), storage: &Folders, binaries, seed, size })
 }
 
 /// Runs a proof at the size for tests, in a folder in memory if the machine has such folders, so that no disk

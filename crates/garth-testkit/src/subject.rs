@@ -60,8 +60,8 @@ pub struct Subject {
     pub keep: Box<dyn Any + Send + Sync>,
 }
 
-/// Longer than the clock moves in any test, so that other instances lose nothing.
-const GRACE: Duration = Duration::from_secs(7 * 24 * 3600);
+/// Grace of collections, longer than the clock moves in any test, so that other instances lose nothing.
+pub const GRACE: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// Start time of subjects: 2026-01-01T00:00:00Z.
 pub const START: Timestamp = Timestamp(1_767_225_600_000_000_000);

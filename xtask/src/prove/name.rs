@@ -158,4 +158,16 @@ pub(super) enum Name {
     /// Events reach a sink that fails, hangs and answers late, once and in order, under kills of 4 workers in
     /// 2 processes: 100 kills
     Outbox,
+    /// As `model` on a private PostgreSQL server, then as `model-retention`: 100,000 each
+    PostgresModel,
+    /// As `appenders`, `cas`, `order` and `committed` on a private PostgreSQL server: 2,048 appends, 640
+    /// swaps, 40 histories, 400 commits
+    PostgresWriters,
+    /// As `isolation` and `isolation-views` on a private PostgreSQL server: 20,000 attempts each
+    PostgresIsolation,
+    /// Immediate stops of PostgreSQL beside writers lose no acknowledged commit and double none: 20 stops
+    PostgresStops,
+    /// Connections to PostgreSQL that are cut at random places lose no acknowledged commit and double none:
+    /// 1,000 cuts
+    PostgresCuts,
 }

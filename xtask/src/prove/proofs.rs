@@ -22,6 +22,9 @@ use garth_proofs::memory_tool::Commands;
 use garth_proofs::metric_labels::MetricLabels;
 use garth_proofs::outbox::Deliveries;
 use garth_proofs::packs::Packs;
+use garth_proofs::postgres::cuts::Cuts as PostgresCuts;
+use garth_proofs::postgres::stops::Stops;
+use garth_proofs::postgres::{Model, OnPostgres};
 use garth_proofs::prompts::Prompts;
 use garth_proofs::prompts::followed_paths::FollowedPaths;
 use garth_proofs::retractions::Retractions;
@@ -138,5 +141,14 @@ pub(super) fn named(name: Name) -> Vec<Box<dyn Proof>> {
         // It compares lists and runs nothing: see `crate::semver`.
         Name::Semver => Vec::new(),
         Name::Outbox => vec![Box::new(Deliveries::default())],
+        Name::PostgresModel => {
+            [false, true].map(|retained| Box::new(Model { retained }) as Box<dyn Proof>).into()
+        }
+        Name::PostgresWriters => OnPostgres::writers().map(|proof| Box::new(proof) as Box<dyn Proof>).into(),
+        Name::PostgresIsolation => {
+            OnPostgres::isolation().map(|proof| Box::new(proof) as Box<dyn Proof>).into()
+        }
+        Name::PostgresStops => vec![Box::new(Stops::default())],
+        Name::PostgresCuts => vec![Box::new(PostgresCuts::default())],
     }
 }

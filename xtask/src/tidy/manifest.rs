@@ -15,7 +15,7 @@ const CRATES: [(&str, &str); 13] = [
     ("garth-fuse", "garth-engine"),
     ("garth-cli", "garth-engine garth-agent garth-cloud garth-server garth-fuse"),
     ("garth-testkit", "garth-engine"),
-    ("garth-proofs", "garth-engine garth-agent garth-server garth-testkit"),
+    ("garth-proofs", "garth-engine garth-agent garth-cloud garth-server garth-testkit"),
     ("xtask", "garth-proofs garth-testkit"),
     ("peers", "garth garth-engine garth-agent"),
     ("garth-fuzz", "garth-engine garth-agent"),

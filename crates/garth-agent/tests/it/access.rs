@@ -12,11 +12,12 @@ use garth_agent::{Access, Caller, Class, Request};
 use garth_engine::model::{At, Batch, Moment, Op, SetAttrs};
 use garth_engine::{AccountStore, Env, Error, ErrorKind, FileSystem, FileSystemExt, TreePath};
 use garth_testkit::fs::counting::Counting;
-use tempfile::TempDir;
+
+use super::homes::{self, Kept};
 
 pub(super) struct Account {
     pub(super) store: Arc<dyn AccountStore>,
-    _folder: TempDir,
+    _kept: Kept,
 }
 
 pub(super) fn p(path: &str) -> TreePath {
@@ -33,10 +34,8 @@ pub(super) fn by_key(key: &str) -> Request {
 
 impl Account {
     pub(super) async fn new(settings: &str) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let data = garth::builder().open(&folder.path().join("data")).unwrap();
-        data.create_account("default").await.unwrap();
-        let account = Self { store: data.account("default").await.unwrap(), _folder: folder };
+        let (store, kept) = homes::account().await;
+        let account = Self { store, _kept: kept };
         account.settings(settings).await;
         account
     }

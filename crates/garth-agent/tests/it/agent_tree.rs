@@ -17,6 +17,8 @@ use garth_engine::model::{
 use garth_engine::{AccountStore, Env, ErrorKind, FileSystem, FileSystemExt, TreePath};
 use tempfile::TempDir;
 
+use super::homes::{self, Kept};
+
 fn p(path: &str) -> TreePath {
     TreePath::parse(path).unwrap()
 }
@@ -24,18 +26,16 @@ fn p(path: &str) -> TreePath {
 struct Account {
     store: Arc<dyn AccountStore>,
     folder: TempDir,
+    _kept: Kept,
 }
 
 impl Account {
     async fn new() -> Self {
-        Self::on(Env::system()).await
+        Self::of(homes::account().await)
     }
 
-    async fn on(env: Env) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let data = garth::builder().env(env).open(&folder.path().join("data")).unwrap();
-        data.create_account("default").await.unwrap();
-        Self { store: data.account("default").await.unwrap(), folder }
+    fn of((store, kept): (Arc<dyn AccountStore>, Kept)) -> Self {
+        Self { store, folder: tempfile::tempdir().unwrap(), _kept: kept }
     }
 
     async fn put(&self, path: &str, text: &str) {
@@ -578,7 +578,7 @@ async fn removing_the_copy_restores_account_skill() {
 #[tokio::test]
 async fn expired_skill_copy_hides_the_original() {
     let (env, clock) = Env::manual(Timestamp(1_000_000_000));
-    let account = Account::on(env).await;
+    let account = Account::of(homes::account_on(env, &clock).await);
     for name in ["set", "made", "written"] {
         account.put(&format!("/skills/a/{name}"), "of the account").await;
     }

@@ -13,6 +13,7 @@ use garth_engine::model::{Author, Batch, Moment, Op, Seq, SetAttrs, Timestamp};
 use garth_engine::{Env, ErrorKind, FileSystem, FileSystemExt, TreePath};
 use serde_json::{Value, json};
 
+use super::homes::account_on;
 use super::packs::{budget, call, check, result};
 use super::sessions::{account, engines, path, sessions};
 
@@ -476,11 +477,8 @@ async fn lists_everything_a_session_wrote() {
 
 #[tokio::test]
 async fn collection_reads_only_due_sessions() {
-    let folder = tempfile::tempdir().unwrap();
     let (env, clock) = Env::manual(Timestamp(1_769_472_000_000_000_000));
-    let data = garth::builder().env(env.clone()).open(&folder.path().join("data")).unwrap();
-    data.create_account("default").await.unwrap();
-    let fs = data.account("default").await.unwrap();
+    let (fs, _kept) = account_on(env.clone(), &clock).await;
     let sessions = Sessions::new(&*fs, "default", "coder").unwrap().env(env.clone());
     let due = async || {
         let due = Due::find(&*fs, env.now(), None).await.unwrap();

@@ -9,7 +9,8 @@ use garth_engine::env::ManualClock;
 use garth_engine::model::{At, Author, Batch, Op, SetAttrs, Timestamp};
 use garth_engine::{Env, ErrorKind, FileSystem, FileSystemExt, TreePath};
 use garth_testkit::fs::counting::Counting;
-use tempfile::TempDir;
+
+use super::homes::{Kept, account_on};
 
 /// 2026-01-27 09:30 UTC.
 const START: Timestamp = Timestamp(1_769_506_200_000_000_000);
@@ -20,15 +21,12 @@ const OF_ANN: &str = "/users/ann/agents/coder/memory/2026-01-27.md";
 const OF_CHANNEL: &str = "/users/:slack:channel:c/agents/coder/memory/2026-01-27.md";
 
 /// Returns a tree on each engine, with its clock.
-async fn trees() -> Vec<(Arc<dyn FileSystem>, Env, ManualClock, Option<TempDir>)> {
+async fn trees() -> Vec<(Arc<dyn FileSystem>, Env, ManualClock, Option<Kept>)> {
     let (env, clock) = Env::manual(START);
     let memory: Arc<dyn FileSystem> = Arc::new(MemoryFs::new(env.clone(), garth_agent::registry()));
-    let (sqlite_env, sqlite_clock) = Env::manual(START);
-    let folder = tempfile::tempdir().unwrap();
-    let data = garth::builder().env(sqlite_env.clone()).open(&folder.path().join("data")).unwrap();
-    data.create_account("default").await.unwrap();
-    let sqlite: Arc<dyn FileSystem> = data.account("default").await.unwrap();
-    vec![(memory, env, clock, None), (sqlite, sqlite_env, sqlite_clock, Some(folder))]
+    let (stored_env, stored_clock) = Env::manual(START);
+    let (stored, kept) = account_on(stored_env.clone(), &stored_clock).await;
+    vec![(memory, env, clock, None), (stored, stored_env, stored_clock, Some(kept))]
 }
 
 /// Returns the author of a class: the owner, Ann in her direct messages, or a channel.

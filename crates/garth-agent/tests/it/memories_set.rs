@@ -7,6 +7,8 @@ use garth_engine::engine::host::{HostFs, Mode};
 use garth_engine::engine::memory::MemoryFs;
 use garth_engine::{Env, FileSystem};
 
+use super::homes::{Kept, account};
+
 pub(super) fn uri(text: &str) -> Uri {
     format!("ctx://default/{text}").parse().unwrap()
 }
@@ -22,18 +24,14 @@ pub(super) fn edge(from: &Uri, to: &Uri) -> Edge {
     serde_json::from_str(&text).unwrap()
 }
 
-/// Returns the engines, with the directories that they need while in use.
-pub(super) async fn engines() -> Vec<(Arc<dyn FileSystem>, tempfile::TempDir)> {
-    let folder = || tempfile::tempdir().unwrap();
-    let (sqlite, host, memory) = (folder(), folder(), folder());
-    let data = garth::builder().open(&sqlite.path().join("data")).unwrap();
-    data.create_account("default").await.unwrap();
-    let account: Arc<dyn FileSystem> = data.account("default").await.unwrap();
+/// Returns the engines, with what they need while in use.
+pub(super) async fn engines() -> Vec<(Arc<dyn FileSystem>, Kept)> {
+    let ((account, kept), host) = (account().await, tempfile::tempdir().unwrap());
     let on_host = HostFs::open(host.path(), Mode::Writable, Env::system()).unwrap();
     vec![
-        (account, sqlite),
-        (Arc::new(MemoryFs::new(Env::system(), garth_agent::registry())), memory),
-        (on_host, host),
+        (account, kept),
+        (Arc::new(MemoryFs::new(Env::system(), garth_agent::registry())), Box::new(())),
+        (on_host, Box::new(host)),
     ]
 }
 

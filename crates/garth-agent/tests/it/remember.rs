@@ -5,6 +5,7 @@ use garth_agent::{Access, Caller, Request};
 use garth_engine::model::{Batch, Op};
 use garth_engine::{Env, ErrorKind};
 
+use super::homes::account;
 use super::memories_set::{engines, memories};
 
 const COFFEE: &str = "Takes her coffee black.";
@@ -227,10 +228,7 @@ async fn eight_callers_store_one_memory() {
 
 #[tokio::test]
 async fn an_agent_remembers_for_its_audience() {
-    let folder = tempfile::tempdir().unwrap();
-    let data = garth::builder().open(&folder.path().join("data")).unwrap();
-    data.create_account("default").await.unwrap();
-    let account = data.account("default").await.unwrap();
+    let (account, _kept) = account().await;
     let open = async |user: &str| {
         let request = Request::new("concierge").user(user);
         let access = Access::open(&account, &Env::system(), Caller::ApiKey, &request).await.unwrap();

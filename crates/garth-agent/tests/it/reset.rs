@@ -21,6 +21,8 @@ use garth_engine::model::{Author, Batch, Op, Timestamp};
 use garth_engine::{Env, ErrorKind, FileSystem, FileSystemExt, TreePath};
 use serde_json::Value;
 
+use super::homes::account;
+
 /// 2026-01-27 09:30 UTC, a Tuesday.
 const START: Timestamp = Timestamp(1_769_506_200_000_000_000);
 
@@ -209,10 +211,7 @@ async fn archives_omit_retracted_messages() {
 
 #[tokio::test]
 async fn failed_archive_changes_nothing() {
-    let folder = tempfile::tempdir().unwrap();
-    let data = garth::builder().open(&folder.path().join("data")).unwrap();
-    data.create_account("a").await.unwrap();
-    let account = data.account("a").await.unwrap();
+    let (account, _kept) = account().await;
     let (fs, env): (&dyn FileSystem, Env) = (&*account, Env::system());
     let sessions = session(fs, &env, "main").await;
     talk(&sessions, "work", 1..=30).await;
@@ -498,10 +497,7 @@ pub(super) async fn show(sessions: &Sessions<'_>, name: &str, data: &str) -> Med
 
 #[tokio::test]
 async fn reset_moves_referenced_media_removes_others() {
-    let folder = tempfile::tempdir().unwrap();
-    let data = garth::builder().open(&folder.path().join("data")).unwrap();
-    data.create_account("a").await.unwrap();
-    let account = data.account("a").await.unwrap();
+    let (account, _kept) = account().await;
     let memory = MemoryFs::new(Env::system(), garth_agent::registry());
     for fs in [&*account as &dyn FileSystem, &memory] {
         let env = Env::system();
@@ -620,10 +616,7 @@ async fn reset_keeps_media_put_concurrently() {
 
 #[tokio::test]
 async fn reset_keeps_images_appended_concurrently() {
-    let folder = tempfile::tempdir().unwrap();
-    let data = garth::builder().open(&folder.path().join("data")).unwrap();
-    data.create_account("a").await.unwrap();
-    let account = data.account("a").await.unwrap();
+    let (account, _kept) = account().await;
     let (fs, env): (&dyn FileSystem, Env) = (&*account, Env::system());
     let (sessions, media) = (session(fs, &env, "main").await, Media::new(fs).env(env.clone()));
     for round in 1..=10 {

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use garth_agent::kv::{Kv, MAX_VALUE};
 use garth_engine::engine::memory::MemoryFs;
-use garth_engine::engine::sqlite::SqliteFs;
 use garth_engine::model::{At, Batch, Op, SetAttrs};
 use garth_engine::view::Scope;
 use garth_engine::{Env, Error, ErrorKind, FileSystem, FileSystemExt, TreePath};
+
+use super::homes::{Kept, account};
 
 fn at(path: &str) -> At {
     TreePath::parse(path).unwrap().into()
@@ -28,10 +29,9 @@ async fn refusal(fs: &dyn FileSystem, ops: Vec<Op>) -> Error {
 }
 
 /// Returns both engines, each empty.
-fn engines() -> Vec<(Arc<dyn FileSystem>, Option<tempfile::TempDir>)> {
-    let folder = tempfile::tempdir().unwrap();
-    let sqlite = SqliteFs::open(folder.path(), Env::system(), garth_agent::registry()).unwrap();
-    vec![(Arc::new(MemoryFs::new(Env::system(), garth_agent::registry())), None), (sqlite, Some(folder))]
+async fn engines() -> Vec<(Arc<dyn FileSystem>, Option<Kept>)> {
+    let (account, kept) = account().await;
+    vec![(Arc::new(MemoryFs::new(Env::system(), garth_agent::registry())), None), (account, Some(kept))]
 }
 
 const VALUE: &str = "/agents/a/kv/x.json";
@@ -53,7 +53,7 @@ async fn filled(fs: &dyn FileSystem) {
 
 #[tokio::test]
 async fn kv_rejects_invalid_json_everywhere() {
-    for (fs, _folder) in engines() {
+    for (fs, _folder) in engines().await {
         let fs = &*fs;
         filled(fs).await;
         let past = fs.head().await.unwrap().seq;
@@ -97,7 +97,7 @@ async fn kv_rejects_invalid_json_everywhere() {
 
 #[tokio::test]
 async fn rules_judge_the_final_state() {
-    for (fs, _folder) in engines() {
+    for (fs, _folder) in engines().await {
         let fs = &*fs;
         filled(fs).await;
         // Invalid in between, valid at the end.
@@ -120,7 +120,7 @@ async fn rules_judge_the_final_state() {
 
 #[tokio::test]
 async fn kv_accepts_valid_json_everywhere() {
-    for (fs, _folder) in engines() {
+    for (fs, _folder) in engines().await {
         let fs = &*fs;
         filled(fs).await;
         given(fs, [Op::copy_tree(at("/agents/a"), at("/agents/c"))]).await;
@@ -141,7 +141,7 @@ async fn kv_accepts_valid_json_everywhere() {
 #[tokio::test]
 async fn rejects_links_to_unchecked_content() {
     const EVENTS: &str = "/users/u/agents/a/session/s/events.jsonl";
-    for (fs, _folder) in engines() {
+    for (fs, _folder) in engines().await {
         let fs = &*fs;
         filled(fs).await;
         let session = TreePath::parse(EVENTS).unwrap().parent().unwrap();
@@ -178,7 +178,7 @@ async fn rejects_links_to_unchecked_content() {
 
 #[tokio::test]
 async fn key_values_are_not_read_through_links() {
-    for (fs, _folder) in engines() {
+    for (fs, _folder) in engines().await {
         let fs = &*fs;
         filled(fs).await;
         given(fs, [Op::mkdir(at("/stuff")), Op::write(at("/stuff/x.json"), "2")]).await;
@@ -193,7 +193,7 @@ async fn key_values_are_not_read_through_links() {
 
 #[tokio::test]
 async fn other_names_cannot_evade_rules() {
-    for (fs, _folder) in engines() {
+    for (fs, _folder) in engines().await {
         filled(&*fs).await;
         given(&*fs, [Op::link(at(VALUE), at("/mine")), Op::mkdir(at("/home"))]).await;
         let error = refusal(&*fs, vec![Op::append(at("/mine"), "x")]).await;
@@ -216,7 +216,7 @@ async fn other_names_cannot_evade_rules() {
 async fn only_administrators_override_rules() {
     let text = r#"{"ops": [], "overrides_rules": true}"#;
     assert!(serde_json::from_str::<Batch>(text).is_err());
-    for (fs, _folder) in engines() {
+    for (fs, _folder) in engines().await {
         filled(&*fs).await;
         let batch = Batch::new([Op::write(at(VALUE), "no json")]);
         assert!(!serde_json::to_string(&batch.clone().overriding_rules()).unwrap().contains("overrid"));

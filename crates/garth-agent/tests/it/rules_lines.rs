@@ -15,7 +15,7 @@ const BAD: &str = r#"{"id": "2", "type": "wish", "text": "x"}"#;
 
 #[tokio::test]
 async fn rejects_invalid_fragments_with_line() {
-    for tree in Tree::all() {
+    for tree in Tree::all().await {
         let bad_second = format!("{GOOD}\n{BAD}\n");
         tree.given([
             Op::write(at(FRAGMENTS), format!("{GOOD}\n")).with_parents(),
@@ -70,7 +70,7 @@ async fn rejects_invalid_fragments_with_line() {
 
 #[tokio::test]
 async fn append_is_judged_with_continued_line() {
-    for tree in Tree::all() {
+    for tree in Tree::all().await {
         tree.set(rule("/**/*.jsonl", "json-lines", r#"{"schema": {"type": "object"}}"#)).await;
         let log = "/d/log.jsonl";
         tree.given([Op::write(at(log), "{}\n{\"a\":").with_parents(), Op::append(at(log), "1}")]).await;
@@ -92,7 +92,7 @@ async fn append_is_judged_with_continued_line() {
 
 #[tokio::test]
 async fn files_are_judged_by_their_schema() {
-    for tree in Tree::all() {
+    for tree in Tree::all().await {
         let schema = r#"{"schema": {"type": "object", "required": ["name"], "additionalProperties": false,
             "properties": {"name": {"type": "string", "pattern": "^[a-z]+$"}}}}"#;
         tree.set(rule("/people/*.json", "json", schema)).await;
@@ -112,7 +112,7 @@ async fn files_are_judged_by_their_schema() {
 
 #[tokio::test]
 async fn file_schema_rules_bound_file_size() {
-    let [tree, _] = Tree::all();
+    let [tree, _] = Tree::all().await;
     tree.set(rule("/x", "json", "{}")).await;
     let half = "1".repeat(8 << 20);
     tree.given([Op::write(at("/x"), half.clone())]).await;
@@ -184,7 +184,7 @@ async fn rule_set_lists_violations_without_force() {
 
 #[tokio::test]
 async fn a_file_of_many_names_is_read_once() {
-    let [tree, sqlite] = Tree::all();
+    let [tree, sqlite] = Tree::all().await;
     for tree in [tree, sqlite] {
         let value = format!("\"{}\"", "x".repeat((1 << 20) - 2));
         tree.given([Op::write(at("/agents/a/kv/0"), "1").with_parents()]).await;

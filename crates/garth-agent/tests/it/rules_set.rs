@@ -4,12 +4,13 @@
 use std::sync::Arc;
 
 use garth_engine::engine::memory::MemoryFs;
-use garth_engine::engine::sqlite::SqliteFs;
 use garth_engine::fs::restore::restore;
 use garth_engine::model::{At, Author, Batch, Ino, Moment, Op, Seq, SetAttrs, Timestamp};
 use garth_engine::rule::{Constraint, PathPattern, Rule};
 use garth_engine::view::Scope;
 use garth_engine::{AccountStore, Env, Error, ErrorKind, FileSystem, FileSystemExt, TreePath};
+
+use super::homes::{Kept, account};
 
 fn path(path: &str) -> TreePath {
     TreePath::parse(path).unwrap()
@@ -26,30 +27,29 @@ pub(super) fn rule(pattern: &str, constraint: &str, terms: &str) -> Rule {
 /// Tree of one of the engines.
 pub(super) enum Tree {
     Memory(Box<MemoryFs>),
-    Sqlite(Arc<SqliteFs>, #[expect(dead_code, reason = "removed once it is dropped")] tempfile::TempDir),
+    Stored(Arc<dyn AccountStore>, #[expect(dead_code, reason = "removed once it is dropped")] Kept),
 }
 
 impl Tree {
-    pub(super) fn all() -> [Self; 2] {
-        let folder = tempfile::tempdir().unwrap();
-        let sqlite = SqliteFs::open(folder.path(), Env::system(), garth_agent::registry()).unwrap();
+    pub(super) async fn all() -> [Self; 2] {
+        let (account, kept) = account().await;
         [
             Self::Memory(Box::new(MemoryFs::new(Env::system(), garth_agent::registry()))),
-            Self::Sqlite(sqlite, folder),
+            Self::Stored(account, kept),
         ]
     }
 
     pub(super) fn fs(&self) -> &dyn FileSystem {
         match self {
             Self::Memory(fs) => &**fs,
-            Self::Sqlite(fs, _) => &**fs,
+            Self::Stored(fs, _) => &**fs,
         }
     }
 
     pub(super) async fn set(&self, rule: Rule) {
         match self {
             Self::Memory(fs) => fs.set_rules(fs.rules().with(rule).unwrap()),
-            Self::Sqlite(fs, _) => assert!(fs.set_rule(rule, true).await.unwrap().set),
+            Self::Stored(fs, _) => assert!(fs.set_rule(rule, true).await.unwrap().set),
         }
     }
 
@@ -76,7 +76,7 @@ const SOON: Timestamp = Timestamp(4_000_000_000_000_000_000);
 
 #[tokio::test]
 async fn append_only_files_only_grow() {
-    for tree in Tree::all() {
+    for tree in Tree::all().await {
         let log = "/logs/a/day.log";
         tree.given([
             Op::write(at(log), "one\n").with_parents(),
@@ -151,7 +151,7 @@ async fn append_only_files_only_grow() {
 
 #[tokio::test]
 async fn read_only_paths_keep_names_and_targets() {
-    for tree in Tree::all() {
+    for tree in Tree::all().await {
         tree.given([
             Op::write(at("/skills/pdf/SKILL.md"), "how").with_parents(),
             Op::mkdir(at("/skills/empty")),
@@ -208,7 +208,7 @@ async fn read_only_paths_keep_names_and_targets() {
 
 #[tokio::test]
 async fn rule_override_is_logged() {
-    for tree in Tree::all() {
+    for tree in Tree::all().await {
         tree.given([Op::write(at("/log"), "a")]).await;
         tree.set(rule("/log", "append-only", "{}")).await;
         tree.refusal(vec![Op::remove(at("/log"))]).await;
@@ -223,7 +223,7 @@ async fn rule_override_is_logged() {
 
 #[tokio::test]
 async fn restore_cannot_shorten_append_only_files() {
-    for tree in Tree::all() {
+    for tree in Tree::all().await {
         tree.given([Op::write(at("/log"), "one\n"), Op::write(at("/text"), "one\n")]).await;
         tree.given([Op::append(at("/log"), "two\n"), Op::append(at("/text"), "two\n")]).await;
         tree.set(rule("/log", "append-only", "{}")).await;
@@ -240,11 +240,11 @@ async fn restore_cannot_shorten_append_only_files() {
 
 #[tokio::test]
 async fn append_only_rule_lists_expiring_files() {
-    let [_, tree] = Tree::all();
+    let [_, tree] = Tree::all().await;
     let expiring = SetAttrs::new().expires_at(SOON);
     let write = |n| Op::write(at(&format!("/logs/{n:03}")), "").with_parents().with_attrs(expiring.clone());
     tree.given((0..101).map(write)).await;
-    let Tree::Sqlite(fs, _) = &tree else { panic!("the second is SQLite") };
+    let Tree::Stored(fs, _) = &tree else { panic!("the second is stored") };
     let refused = fs.set_rule(rule("/logs/*", "append-only", "{}"), false).await.unwrap();
     assert!(!refused.set && refused.more);
     assert_eq!(refused.violations.len(), 100);

@@ -196,7 +196,7 @@ async fn recall_and_outbox_contain_no_secrets() {
 
 #[tokio::test]
 async fn snippets_mask_secrets_unless_allowed() {
-    let [_, tree] = Tree::all();
+    let [_, tree] = Tree::all().await;
     let planted = &each(&mut Random::new(2))[1];
     let line = format!("The harbour master has {} in his drawer.\n", planted.secret);
     tree.given([Op::write(at("/a/x.md"), line.clone()).with_parents()]).await;
@@ -211,7 +211,7 @@ async fn snippets_mask_secrets_unless_allowed() {
 
 #[tokio::test]
 async fn refuse_policy_blocks_secrets_however_they_arrive() {
-    for tree in Tree::all() {
+    for tree in Tree::all().await {
         tree.set(rule("/safe/**", "secrets", r#"{"policy": "refuse"}"#)).await;
         tree.given([Op::mkdir(at("/safe")), Op::write(at("/safe/log"), "one\ntwo\n")]).await;
         for (n, planted) in each(&mut Random::new(5)).into_iter().enumerate() {
@@ -241,7 +241,7 @@ async fn refuse_policy_blocks_secrets_however_they_arrive() {
 
 #[tokio::test]
 async fn secret_check_reads_only_appended_bytes() {
-    let [_, tree] = Tree::all();
+    let [_, tree] = Tree::all().await;
     tree.set(rule("/safe/**", "secrets", r#"{"policy": "refuse"}"#)).await;
     let mut random = Random::new(9);
     tree.given([Op::write(at("/safe/long"), "").with_parents()]).await;
@@ -259,8 +259,8 @@ async fn secret_check_reads_only_appended_bytes() {
 
 #[tokio::test]
 async fn secret_rule_requires_files_without_secrets() {
-    let [_, tree] = Tree::all();
-    let Tree::Sqlite(fs, _) = &tree else { unreachable!() };
+    let [_, tree] = Tree::all().await;
+    let Tree::Stored(fs, _) = &tree else { unreachable!() };
     let planted = &each(&mut Random::new(6))[3];
     tree.given([Op::write(at("/safe/x"), format!("one\n{}\n", planted.secret)).with_parents()]).await;
     let asked = rule("/safe/**", "secrets", r#"{"policy": "refuse"}"#);
@@ -276,7 +276,7 @@ const LINK: &str = "https://docs.example.org/document/d/1aBcD3fGhIjKlMnOpQrStUvW
 
 #[tokio::test]
 async fn rejects_appends_that_reveal_a_secret() {
-    for tree in Tree::all() {
+    for tree in Tree::all().await {
         tree.set(rule("/safe/**", "secrets", r#"{"policy": "refuse"}"#)).await;
         let word = each(&mut Random::new(4)).into_iter().find(|it| it.kind == "token").unwrap().secret;
         tree.given([

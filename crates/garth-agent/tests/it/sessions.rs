@@ -8,24 +8,19 @@ use garth_agent::session::{
 use garth_agent::{Access, Caller, Class, Request};
 use garth_engine::engine::memory::MemoryFs;
 use garth_engine::model::{Batch, Op, WalkPage};
-use garth_engine::{AccountStore, Env, Error, ErrorKind, FileSystem, FileSystemExt, TreePath};
+use garth_engine::{Env, Error, ErrorKind, FileSystem, FileSystemExt, TreePath};
 use garth_testkit::fs::counting::Counting;
 use garth_testkit::fs::interfering::{Call, Interfering};
-use tempfile::TempDir;
+
+use super::homes::Kept;
+pub(super) use super::homes::account;
 
 pub(super) const DIR: &str = "/users/default/agents/coder/session/default";
 
-pub(super) async fn account() -> (Arc<dyn AccountStore>, TempDir) {
-    let folder = tempfile::tempdir().unwrap();
-    let data = garth::builder().open(&folder.path().join("data")).unwrap();
-    data.create_account("default").await.unwrap();
-    (data.account("default").await.unwrap(), folder)
-}
-
-/// Returns the engines that support sessions, with the directories that they need while in use.
-pub(super) async fn engines() -> Vec<(Arc<dyn FileSystem>, Option<TempDir>)> {
-    let (account, folder) = account().await;
-    vec![(account, Some(folder)), (Arc::new(MemoryFs::new(Env::system(), garth_agent::registry())), None)]
+/// Returns the engines that support sessions, with what they need while in use.
+pub(super) async fn engines() -> Vec<(Arc<dyn FileSystem>, Option<Kept>)> {
+    let (account, kept) = account().await;
+    vec![(account, Some(kept)), (Arc::new(MemoryFs::new(Env::system(), garth_agent::registry())), None)]
 }
 
 /// Returns the sessions of the agent `coder` with the user `ann`, one of which is called `default`.

@@ -1,5 +1,6 @@
 //! Round trips of commits, as a proxy between the engine and the database counts them.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use garth_cloud::commit;
@@ -9,7 +10,10 @@ use garth_testkit::proxy::Proxy;
 use super::database::{Database, append, at, connect, write};
 
 /// Most round trips of a group of commits by path.
-const MOST: u64 = 6;
+const MOST: u64 = 4;
+/// Tries until the proxy has counted no trip too many. It counts one more where the machine stalls between
+/// two statements of a trip, and never one less.
+const TRIES: usize = 5;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn group_takes_the_trips_of_one_batch() {
@@ -22,26 +26,35 @@ async fn group_takes_the_trips_of_one_batch() {
     let written = |number: usize| write(&format!("/d{}/f{number}", number % 8), "text");
     let appended = |number: usize| append(&format!("/d{}/f{number}", number % 8), "more");
     let logged = |_: usize| append("/log", "line\n");
-    for count in [1, 32] {
-        // New files, files that are written over, appends to different files and to one.
-        let kinds: [(&str, &dyn Fn(usize) -> Batch); 4] =
-            [("new", &written), ("over", &written), ("append", &appended), ("log", &logged)];
-        for (kind, batch) in kinds {
-            let group: Vec<Batch> = (0..count).map(|number| batch(100 * count + number)).collect();
-            let (trips, pipes) = (proxy.trips(), conn.trips());
-            for result in commit::commit(&conn, account, &group).await.unwrap() {
-                result.unwrap();
+    let (mut tries, mut extra) = (0, BTreeMap::new());
+    while tries == 0 || (tries < TRIES && extra.values().any(|extra| *extra > 0)) {
+        for count in [1, 32] {
+            // New files, files that are written over, appends to different files and to one.
+            let kinds: [(&str, &dyn Fn(usize) -> Batch); 4] =
+                [("new", &written), ("over", &written), ("append", &appended), ("log", &logged)];
+            for (kind, batch) in kinds {
+                let first = 10_000 * tries + 100 * count;
+                let group: Vec<Batch> = (first..first + count).map(batch).collect();
+                let (trips, pipes) = (proxy.trips(), conn.trips());
+                for result in commit::commit(&conn, account, &group).await.unwrap() {
+                    result.unwrap();
+                }
+                let (trips, pipes) = (proxy.trips() - trips, conn.trips() - pipes);
+                // One for all rows, one for all changes and COMMIT. Passages of a file that has some take one
+                // more.
+                let is_first = tries == 0 && count == 1;
+                let has_passages = kind == "over" || kind == "append" || (kind == "log" && !is_first);
+                assert_eq!(pipes, if has_passages { 3 } else { 2 }, "{kind}, {count}");
+                assert!(pipes <= MOST && trips >= pipes, "{kind}, {count}: {trips}");
+                let least = extra.entry((kind, count)).or_insert(u64::MAX);
+                *least = (trips - pipes).min(*least);
             }
-            let (trips, pipes) = (proxy.trips() - trips, conn.trips() - pipes);
-            assert!(trips <= MOST, "{kind}, {count}: {trips}");
-            // One for all rows, one for all changes and COMMIT. Passages of a file that has some take one
-            // more.
-            let has_passages = kind == "over" || kind == "append" || (kind == "log" && count > 1);
-            assert_eq!(pipes, if has_passages { 3 } else { 2 }, "{kind}, {count}");
         }
+        tries += 1;
     }
+    assert!(extra.values().all(|extra| *extra == 0), "trips that no pipe took: {extra:?}");
     let counts = "SELECT seq, (SELECT count(*) FROM garth.name WHERE kind = 0) FROM garth.head";
-    assert_eq!(database.rows(account, counts), "132|34");
+    assert_eq!(database.rows(account, counts), format!("{}|{}", 132 * tries, 33 * tries + 1));
 }
 
 #[tokio::test(flavor = "multi_thread")]

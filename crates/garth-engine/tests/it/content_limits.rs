@@ -117,7 +117,7 @@ async fn class_of_a_directory_alone_is_refused() {
         four_versions(&tree).await;
         let set = async |classes: &[(&str, u64)]| match &tree.engine {
             Engine::Memory(fs) => fs.set_retention(keeping_content(classes)),
-            Engine::Sqlite(fs) => fs.set_retention(keeping_content(classes)).await,
+            Engine::Stored(fs) => fs.set_retention(keeping_content(classes)).await,
         };
         let refused = set(&[("/kept", 0), ("/off", 0)]).await.unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::InvalidArgument, "{refused}");
@@ -139,7 +139,7 @@ async fn class_without_a_file_is_reported() {
         let set = async |classes: &[(&str, u64)]| {
             let state = match &tree.engine {
                 Engine::Memory(fs) => fs.set_retention(keeping_content(classes)),
-                Engine::Sqlite(fs) => fs.set_retention(keeping_content(classes)).await,
+                Engine::Stored(fs) => fs.set_retention(keeping_content(classes)).await,
             };
             state.unwrap().without_file.iter().map(|class| class.as_str().to_owned()).collect::<Vec<_>>()
         };
@@ -484,7 +484,7 @@ async fn appended_file_keeps_its_bytes() {
 #[tokio::test]
 async fn overlay_holds_the_content_below_it() {
     let [_, tree] = Tree::both();
-    let Engine::Sqlite(account) = &tree.engine else { unreachable!() };
+    let Engine::Stored(account) = &tree.engine else { unreachable!() };
     four_versions(&tree).await;
     let (lower, batch) = (LowerLayer { root: p("/"), as_of: Some(Seq(2)) }, Batch::new([]));
     StoredOverlay::create(&**account, "draft", &lower, &batch).await.unwrap();
@@ -504,7 +504,7 @@ async fn files_of_overlays_are_judged_by_the_shown_path() {
     for tree in Tree::both() {
         let raw: Arc<dyn FileSystem> = match &tree.engine {
             Engine::Memory(fs) => Arc::<MemoryFs>::clone(fs),
-            Engine::Sqlite(fs) => system(&**fs).await.unwrap(),
+            Engine::Stored(fs) => system(&**fs).await.unwrap(),
         };
         let commit = async |ops: Vec<Op>| raw.commit(Batch::new(ops)).await.unwrap().seq.0;
         let about = serde_json::to_vec(&LowerLayer { root: p("/d"), as_of: None }).unwrap();
@@ -529,7 +529,7 @@ async fn files_of_overlays_are_judged_by_the_shown_path() {
 #[tokio::test]
 async fn discarded_overlay_leaves_no_content_of_a_class() {
     let [_, tree] = Tree::both();
-    let Engine::Sqlite(account) = &tree.engine else { unreachable!() };
+    let Engine::Stored(account) = &tree.engine else { unreachable!() };
     tree.commit(mkdir("/off")).await;
     let (lower, batch) = (LowerLayer { root: p("/"), as_of: None }, Batch::new([]));
     StoredOverlay::create(&**account, "draft", &lower, &batch).await.unwrap();
@@ -577,7 +577,7 @@ async fn commit_of_a_clock_ahead_keeps_no_content_without_history() {
 #[tokio::test]
 async fn content_is_removed_after_the_grace_period() {
     let [_, tree] = Tree::both();
-    let Engine::Sqlite(account) = &tree.engine else { unreachable!() };
+    let Engine::Stored(account) = &tree.engine else { unreachable!() };
     account.set_retention(off()).await.unwrap();
     for n in 1..=4_u8 {
         tree.commit(write("/off/a", vec![n; 100_000]).with_parents()).await;

@@ -17,7 +17,8 @@ use garth_testkit::tools::{
     append, at, copy, link, mkdir_all, p, patch, remove, rename, set, symlink, truncate, write,
 };
 
-use super::retained_trees::{Account, GRACE, account, keeping_commits};
+use super::retained_accounts::{Account, account};
+use super::retained_trees::{GRACE, keeping_commits};
 
 /// Returns the commits of a history with every kind of change, by two authors in turn.
 fn history() -> Vec<Vec<Op>> {

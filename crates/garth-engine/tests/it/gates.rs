@@ -4,25 +4,25 @@ use std::sync::Arc;
 
 use futures::TryStreamExt as _;
 use garth_engine::engine::memory::MemoryFs;
-use garth_engine::engine::sqlite::SqliteFs;
 use garth_engine::model::{
     At, Author, Batch, ByteRange, ChangesQuery, Confinement, FindQuery, Gate, HistoryPage, Ino, Moment,
     NamesPage, Op, Owner, Page, Precondition, SearchQuery, Seq, SetAttrs, VersionId, WalkPage, Within,
 };
 use garth_engine::rule::sample::{STATUS, registry};
 use garth_engine::view::{Mount, Scope};
-use garth_engine::{Env, ErrorKind, FileSystem, FileSystemExt};
+use garth_engine::{AccountStore, Env, ErrorKind, FileSystem, FileSystemExt};
 use garth_testkit::tools::{name, p};
-use tempfile::TempDir;
 
-const OPEN: &str = "ACTIVE";
+use super::stores::{Kept, account_with};
+
+pub(super) const OPEN: &str = "ACTIVE";
 const SHUT: &str = "PRIVATE";
 
 /// Entries of `/nodes`, and a view that sees those with the status [`OPEN`].
-struct World {
-    fs: Arc<SqliteFs>,
-    view: Arc<dyn FileSystem>,
-    folder: TempDir,
+pub(super) struct World {
+    pub(super) fs: Arc<dyn AccountStore>,
+    pub(super) view: Arc<dyn FileSystem>,
+    _kept: Kept,
 }
 
 fn to(gates: Vec<Gate>) -> Confinement {
@@ -46,15 +46,18 @@ fn entry(entry: &str, status: &str, text: &str) -> Vec<Op> {
 
 impl World {
     async fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let fs = SqliteFs::open(folder.path(), Env::system(), registry()).unwrap();
+        Self::on(account_with((Env::system(), None), registry())).await
+    }
+
+    /// Creates the directories in an empty account.
+    pub(super) async fn on((fs, kept): (Arc<dyn AccountStore>, Kept)) -> Self {
         fs.commit(Batch::new([Op::mkdir(p("/nodes")), Op::mkdir(p("/free"))])).await.unwrap();
         let view = fs.confined(&to(vec![gate()])).await.unwrap();
-        Self { fs, view, folder }
+        Self { fs, view, _kept: kept }
     }
 
     /// Creates an entry, and returns the commit.
-    async fn put(&self, name: &str, status: &str, text: &str) -> Seq {
+    pub(super) async fn put(&self, name: &str, status: &str, text: &str) -> Seq {
         self.fs.commit(Batch::new(entry(name, status, text))).await.unwrap().seq
     }
 
@@ -67,21 +70,21 @@ impl World {
         self.fs.entry(path).await.unwrap().ino
     }
 
-    async fn refused(&self, op: Op) -> ErrorKind {
+    pub(super) async fn refused(&self, op: Op) -> ErrorKind {
         self.view.commit(op.into()).await.unwrap_err().kind()
     }
 }
 
-async fn listed(fs: &dyn FileSystem) -> Vec<String> {
+pub(super) async fn listed(fs: &dyn FileSystem) -> Vec<String> {
     fs.read_dir("/nodes").map_ok(|item| item.name.to_string()).try_collect().await.unwrap()
 }
 
-async fn walked(fs: &dyn FileSystem) -> Vec<String> {
+pub(super) async fn walked(fs: &dyn FileSystem) -> Vec<String> {
     fs.walk_all("/nodes").map_ok(|item| item.path.to_string()).try_collect().await.unwrap()
 }
 
 /// Returns the files of an entry, in the order of a walk.
-fn files(entry: &str) -> [String; 6] {
+pub(super) fn files(entry: &str) -> [String; 6] {
     ["", "/.status", "/log", "/sub", "/sub/.status", "/sub/note.md"]
         .map(|file| format!("/nodes/{entry}{file}"))
 }
@@ -273,29 +276,6 @@ async fn entry_created_later_is_judged_as_well() {
     assert_eq!(view.read_to_string("/nodes/b/log").await.unwrap(), "other");
     world.fs.write("/nodes/b/.status", SHUT).await.unwrap();
     assert!(listed(view).await.is_empty());
-}
-
-#[tokio::test]
-async fn entry_with_damaged_file_is_hidden() {
-    let world = World::new().await;
-    let view = &*world.view;
-    world.put("bad", OPEN, "bad").await;
-    let raw = rusqlite::Connection::open(world.folder.path().join("tree.db")).unwrap();
-    let is_open = "data = CAST('ACTIVE' AS BLOB)";
-    let damage = format!("UPDATE chunk SET data = zeroblob(len) WHERE {is_open}");
-    // Its own file, and that in `sub`.
-    assert_eq!(raw.execute(&damage, []).unwrap(), 2);
-    let file = At::Path(p("/nodes/bad/.status"));
-    assert!(world.fs.fetch(&file, ByteRange::ALL).await.unwrap_err().is(ErrorKind::Corrupt));
-    world.put("seen", OPEN, "seen").await;
-    assert_eq!(listed(view).await, ["seen"]);
-    assert_eq!(walked(view).await, files("seen"));
-    assert!(view.lookup("/nodes/bad/log").await.unwrap().is_none());
-    assert_eq!(world.refused(Op::remove(p("/nodes/bad/log"))).await, ErrorKind::NotFound);
-    // It is judged again once it can be read.
-    let restore = format!("UPDATE chunk SET {is_open} WHERE data = zeroblob(len)");
-    assert_eq!(raw.execute(&restore, []).unwrap(), 2);
-    assert_eq!(listed(view).await, ["bad", "seen"]);
 }
 
 #[tokio::test]

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use garth_engine::engine::memory::MemoryFs;
-use garth_engine::engine::sqlite::SqliteFs;
 use garth_engine::model::{
     At, Author, Batch, Body, ByteRange, ChangesQuery, CommitId, Confinement, Idempotency, Moment, Op, Owner,
     Seq, Timestamp, Within,
 };
 use garth_engine::view::{Mount, Overlay, Scope};
 use garth_engine::{Env, ErrorKind, FileSystem, FileSystemExt, TreePath};
-use tempfile::TempDir;
+
+use super::stores::{Kept, account_with};
 
 fn p(path: &str) -> TreePath {
     TreePath::parse(path).unwrap()
@@ -20,14 +20,12 @@ fn owner(label: &str) -> Owner {
     Owner::new(label).unwrap()
 }
 
-/// Returns the engines that can join handles, each with its folder.
-fn stores() -> Vec<(Arc<dyn FileSystem>, Option<TempDir>)> {
-    let folder = tempfile::tempdir().unwrap();
-    let sqlite =
-        SqliteFs::open(folder.path(), Env::system(), garth_engine::rule::sample::registry()).unwrap();
+/// Returns the engines that can join handles, each with what it needs while in use.
+fn stores() -> Vec<(Arc<dyn FileSystem>, Option<Kept>)> {
+    let (account, kept) = account_with((Env::system(), None), garth_engine::rule::sample::registry());
     vec![
         (Arc::new(MemoryFs::new(Env::system(), garth_engine::rule::sample::registry())), None),
-        (sqlite, Some(folder)),
+        (account, Some(kept)),
     ]
 }
 

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use garth_engine::engine::memory::MemoryFs;
-use garth_engine::engine::sqlite::SqliteFs;
 use garth_engine::env::ManualClock;
 use garth_engine::model::quota::{Limits, MAX_COUNTED, MAX_QUOTAS, Quota};
-use garth_engine::model::{At, Batch, Commit, Kind, Op, SetAttrs, Special, Timestamp};
+use garth_engine::model::{At, Batch, Commit, Op, SetAttrs, Special, Timestamp};
 use garth_engine::view::Scope;
 use garth_engine::{AccountStore, Env, Error, ErrorKind, FileSystem, TreePath};
+
+use super::stores::{self, Kept};
 
 fn p(path: &str) -> TreePath {
     TreePath::parse(path).unwrap()
@@ -23,26 +24,25 @@ const START: Timestamp = Timestamp(1_767_225_600_000_000_000);
 /// Both engines side by side: every call goes to both, and both must return the same.
 struct Both {
     memory: MemoryFs,
-    sqlite: Arc<SqliteFs>,
+    stored: Arc<dyn AccountStore>,
     clocks: [ManualClock; 2],
-    folder: tempfile::TempDir,
+    _kept: Kept,
 }
 
 impl Both {
     fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
         let [(one, clock), (other, beside)] = [Env::manual(START), Env::manual(START)];
-        let sqlite = SqliteFs::open(folder.path(), other, garth_engine::rule::sample::registry()).unwrap();
+        let (stored, kept) = stores::account(other, &beside);
         Self {
             memory: MemoryFs::new(one, garth_engine::rule::sample::registry()),
-            sqlite,
+            stored,
             clocks: [clock, beside],
-            folder,
+            _kept: kept,
         }
     }
 
     async fn set(&self, path: &str, limits: Limits) -> Quota {
-        let set = self.sqlite.set_quota(&p(path), limits).await.unwrap();
+        let set = self.stored.set_quota(&p(path), limits).await.unwrap();
         assert_eq!(self.memory.set_quota(&p(path), limits).unwrap(), set);
         set
     }
@@ -50,28 +50,28 @@ impl Both {
     async fn try_run(&self, ops: Vec<Op>) -> Result<Commit, Error> {
         let asked = format!("{ops:?}");
         // A rejected batch must not change the counters.
-        let before = self.sqlite.quotas().await.unwrap();
+        let before = self.stored.quotas().await.unwrap();
         let memory = self.memory.commit(Batch::new(ops.clone())).await;
-        let sqlite = self.sqlite.commit(Batch::new(ops)).await;
-        match (&memory, &sqlite) {
-            (Ok(memory), Ok(sqlite)) => {
-                assert_eq!((memory.seq, &memory.outcomes), (sqlite.seq, &sqlite.outcomes), "{asked}");
+        let stored = self.stored.commit(Batch::new(ops)).await;
+        match (&memory, &stored) {
+            (Ok(memory), Ok(stored)) => {
+                assert_eq!((memory.seq, &memory.outcomes), (stored.seq, &stored.outcomes), "{asked}");
             }
-            (Err(memory), Err(sqlite)) => {
+            (Err(memory), Err(stored)) => {
                 assert_eq!(
                     (memory.kind(), memory.path()),
-                    (sqlite.kind(), sqlite.path()),
-                    "{asked}: {sqlite}"
+                    (stored.kind(), stored.path()),
+                    "{asked}: {stored}"
                 );
                 if memory.is(ErrorKind::QuotaExceeded) {
-                    assert_eq!(memory.message(), sqlite.message(), "{asked}");
+                    assert_eq!(memory.message(), stored.message(), "{asked}");
                 }
-                assert_eq!(self.sqlite.quotas().await.unwrap(), before, "{asked}");
+                assert_eq!(self.stored.quotas().await.unwrap(), before, "{asked}");
             }
-            _ => panic!("{asked}\nmemory: {memory:?}\nsqlite: {sqlite:?}"),
+            _ => panic!("{asked}\nmemory: {memory:?}\nstored: {stored:?}"),
         }
-        assert_eq!(self.sqlite.quotas().await.unwrap(), self.memory.quotas().unwrap(), "{asked}");
-        sqlite
+        assert_eq!(self.stored.quotas().await.unwrap(), self.memory.quotas().unwrap(), "{asked}");
+        stored
     }
 
     async fn run(&self, ops: impl IntoIterator<Item = Op>) -> Commit {
@@ -80,22 +80,22 @@ impl Both {
 
     /// Returns the error of operations that exceed a quota, after checking that they changed nothing.
     async fn refusal(&self, ops: impl IntoIterator<Item = Op>) -> Error {
-        let before = self.sqlite.head().await.unwrap();
+        let before = self.stored.head().await.unwrap();
         let error = self.try_run(ops.into_iter().collect()).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::QuotaExceeded, "{error}");
-        assert_eq!(self.sqlite.head().await.unwrap(), before);
+        assert_eq!(self.stored.head().await.unwrap(), before);
         error
     }
 
     /// Returns the bytes and entries below a path that has a quota.
     async fn used(&self, path: &str) -> (u64, u64) {
-        let quotas = self.sqlite.quotas().await.unwrap();
+        let quotas = self.stored.quotas().await.unwrap();
         let used = quotas.iter().find(|quota| quota.path == p(path)).unwrap().used;
         (used.bytes, used.entries)
     }
 
     async fn sound(&self) {
-        assert_eq!(self.sqlite.fsck().await.unwrap().findings, []);
+        assert_eq!(self.stored.fsck().await.unwrap().findings, []);
     }
 
     fn later(&self, seconds: i64) {
@@ -297,10 +297,10 @@ async fn quota_keeps_existing_excess_but_blocks_growth() {
     assert_eq!(both.used("/q").await, (99, 1));
     both.set("/q", bytes(200).entries(2)).await;
     both.run([write("/q/h", 101)]).await;
-    both.sqlite.remove_quota(&p("/q")).await.unwrap();
+    both.stored.remove_quota(&p("/q")).await.unwrap();
     both.memory.remove_quota(&p("/q")).unwrap();
     both.run([write("/q/i", 1000)]).await;
-    let gone = both.sqlite.remove_quota(&p("/q")).await.unwrap_err();
+    let gone = both.stored.remove_quota(&p("/q")).await.unwrap_err();
     assert_eq!((gone.kind(), gone.path()), (ErrorKind::NotFound, Some(&p("/q"))));
 }
 
@@ -318,7 +318,7 @@ async fn expired_entries_end_until_quota_fits() {
     both.refusal([write("/q/new", 91)]).await;
     both.run([write("/q/new", 40)]).await;
     assert_eq!(both.used("/q").await, (80, 4), "two have gone, and no more");
-    for fs in [&both.memory as &dyn FileSystem, &*both.sqlite] {
+    for fs in [&both.memory as &dyn FileSystem, &*both.stored] {
         let ended: Vec<String> = changes(fs).await;
         assert_eq!(ended, ["/q/early", "/q/d/mid"]);
     }
@@ -370,7 +370,7 @@ async fn quota_handles_numbers_near_the_maximum() {
     both.run([Op::link(at("/f"), at("/g")), Op::copy(at("/f"), at("/h"))]).await;
     assert_eq!(both.used("/").await, (2 * most, 3));
     for limits in [bytes(u64::MAX), entries(MAX_COUNTED + 1), Limits::default()] {
-        let refused = both.sqlite.set_quota(&p("/q"), limits).await.unwrap_err();
+        let refused = both.stored.set_quota(&p("/q"), limits).await.unwrap_err();
         assert!(refused.is(ErrorKind::InvalidArgument), "{refused}");
         assert!(both.memory.set_quota(&p("/q"), limits).unwrap_err().is(ErrorKind::InvalidArgument));
     }
@@ -385,7 +385,7 @@ async fn tree_has_a_bounded_number_of_quotas() {
         both.set(&format!("/{number}"), entries(1)).await;
     }
     for refused in [
-        both.sqlite.set_quota(&p("/more"), entries(1)).await.unwrap_err(),
+        both.stored.set_quota(&p("/more"), entries(1)).await.unwrap_err(),
         both.memory.set_quota(&p("/more"), entries(1)).unwrap_err(),
     ] {
         assert!(refused.is(ErrorKind::TooLarge), "{refused}");
@@ -400,7 +400,7 @@ async fn quota_errors_reveal_only_visible_paths() {
     let both = Both::new();
     both.run([write("/chats/one/f", 10), write("/chats/two/secret", 77)]).await;
     both.set("/chats", bytes(100)).await;
-    let scope = Scope::open(&*both.sqlite, &p("/chats/one")).await.unwrap();
+    let scope = Scope::open(&*both.stored, &p("/chats/one")).await.unwrap();
     let error = scope.commit(Batch::new([write("/g", 14)])).await.unwrap_err();
     assert_eq!((error.kind(), error.path()), (ErrorKind::QuotaExceeded, None));
     // Neither the limit nor the usage of a quota above the view may appear.
@@ -414,10 +414,7 @@ async fn quota_errors_reveal_only_visible_paths() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn concurrent_writers_fill_quota_exactly() {
-    let folder = tempfile::tempdir().unwrap();
-    let open =
-        || SqliteFs::open(folder.path(), Env::system(), garth_engine::rule::sample::registry()).unwrap();
-    let handles = [open(), open()];
+    let (handles, _kept) = stores::two_handles();
     handles[0].commit(Batch::new([Op::mkdir(at("/q"))])).await.unwrap();
     // A prime number, so that appends of seven bytes leave a rest for those of one byte.
     let (most, piece) = (9_973, 7);
@@ -452,23 +449,4 @@ async fn concurrent_writers_fill_quota_exactly() {
     let error = handles[1].commit(Batch::new([Op::append(at("/q/0"), "x")])).await.unwrap_err();
     assert!(error.is(ErrorKind::QuotaExceeded), "{error}");
     assert_eq!(handles[1].fsck().await.unwrap().findings, []);
-}
-
-#[tokio::test]
-async fn reindex_repairs_wrong_quota_counters() {
-    let both = Both::new();
-    both.run([write("/q/f", 10)]).await;
-    both.set("/q", bytes(20)).await;
-    let Both { sqlite, folder, .. } = both;
-    drop(sqlite);
-    let conn = rusqlite::Connection::open(folder.path().join("tree.db")).unwrap();
-    conn.execute("UPDATE quota SET bytes = 19, entries = 5", []).unwrap();
-    drop(conn);
-    let fs = SqliteFs::open(folder.path(), Env::system(), garth_engine::rule::sample::registry()).unwrap();
-    let findings = fs.fsck().await.unwrap().findings;
-    assert_eq!(findings.iter().map(|finding| finding.kind).collect::<Vec<_>>(), ["quota"], "{findings:?}");
-    fs.reindex().await.unwrap();
-    assert_eq!(fs.fsck().await.unwrap().findings, []);
-    fs.commit(Batch::new([write("/q/f", 20)])).await.unwrap();
-    assert_eq!(fs.stat(&at("/q/f")).await.unwrap().kind, Kind::File);
 }

@@ -367,7 +367,7 @@ async fn merged_bytes_keep_their_authors() {
             expected.push((line.len() as u64, agent, true));
             tree.commit(Batch::from(append("/log", line)).author(Author::agent(agent))).await;
         }
-        if let Engine::Sqlite(fs) = &tree.engine {
+        if let Engine::Stored(fs) = &tree.engine {
             assert!(fs.gc(Duration::ZERO).await.unwrap().merged > 0, "merged before the past ends");
         }
         tree.commit(write("/last", "x")).await;

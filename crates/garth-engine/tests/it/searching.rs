@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use garth_engine::engine::memory::MemoryFs;
-use garth_engine::engine::sqlite::SqliteFs;
 use garth_engine::env::ManualClock;
 use garth_engine::model::{
     Batch, Confinement, Moment, Op, Owner, Remove, SearchAnswer, SearchMode, SearchQuery, SetAttrs, Within,
@@ -20,6 +19,8 @@ use garth_testkit::tools::{
     append, link, mkdir_all, p, patch, remove, rename, set, truncate, write, write_with,
 };
 
+use super::stores::{self, Kept};
+
 const WORDS_OF_TEXT: [&str; 24] = [
     "heron", "herons", "grey", "pond", "the", "train", "railway", "coffee", "beverage", "Crème", "garden",
     "rose", "flower", "deposit", "Lisbon", "paid", "東京", "invoice", "bill", "winter", "snow", "x9f",
@@ -31,9 +32,9 @@ const NAMES: [&str; 5] = ["one.md", "rose-9.md", "three", "rose-10.md", ".abstra
 /// Both engines on equal clocks and rules.
 struct Both {
     memory: MemoryFs,
-    sqlite: Arc<SqliteFs>,
+    stored: Arc<dyn AccountStore>,
     clocks: [ManualClock; 2],
-    _folder: tempfile::TempDir,
+    _kept: Kept,
 }
 
 /// Withholds lines of a log that a file of the same name in `/words` names, as `line3`.
@@ -46,29 +47,28 @@ fn withheld(path: &TreePath) -> Option<WithheldLines> {
 
 impl Both {
     async fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
         let [(one, clock), (other, beside)] = [Env::manual(START), Env::manual(START)];
         let registry = registry().withholding(withheld);
-        let sqlite = SqliteFs::open(folder.path(), other, registry.clone()).unwrap();
+        let (stored, kept) = stores::account_with((other, Some(&beside)), registry.clone());
         let memory = MemoryFs::new(one, registry);
         for (pattern, constraint) in
             [("/hidden/**", Constraint::NotSearchable), ("/notes/**", Constraint::Secrets(Policy::Allow))]
         {
             let rule = Rule::new(PathPattern::parse(pattern).unwrap(), constraint);
             memory.set_rules(memory.rules().with(rule.clone()).unwrap());
-            sqlite.set_rule(rule, false).await.unwrap();
+            stored.set_rule(rule, false).await.unwrap();
         }
-        Self { memory, sqlite, clocks: [clock, beside], _folder: folder }
+        Self { memory, stored, clocks: [clock, beside], _kept: kept }
     }
 
     async fn commit(&self, ops: Vec<Op>) {
         let asked = format!("{ops:?}");
         let memory = self.memory.commit(Batch::new(ops.clone())).await;
-        let sqlite = self.sqlite.commit(Batch::new(ops)).await;
-        match (memory, sqlite) {
-            (Ok(memory), Ok(sqlite)) => assert_eq!(memory.outcomes, sqlite.outcomes, "{asked}"),
-            (Err(memory), Err(sqlite)) => assert_eq!(memory.kind(), sqlite.kind(), "{asked}"),
-            (memory, sqlite) => panic!("{asked}\nmemory: {memory:?}\nsqlite: {sqlite:?}"),
+        let stored = self.stored.commit(Batch::new(ops)).await;
+        match (memory, stored) {
+            (Ok(memory), Ok(stored)) => assert_eq!(memory.outcomes, stored.outcomes, "{asked}"),
+            (Err(memory), Err(stored)) => assert_eq!(memory.kind(), stored.kind(), "{asked}"),
+            (memory, stored) => panic!("{asked}\nmemory: {memory:?}\nstored: {stored:?}"),
         }
     }
 
@@ -78,20 +78,20 @@ impl Both {
 
     /// Returns the answer of both engines, which must be equal, to a caller who sees everything or a part.
     async fn search(&self, query: &SearchQuery, part: Option<&Within>) -> SearchAnswer {
-        let (mut memory, mut sqlite): (Arc<dyn FileSystem>, Arc<dyn FileSystem>) =
-            (Arc::new(self.memory.clone()), self.sqlite.clone());
+        let (mut memory, mut stored): (Arc<dyn FileSystem>, Arc<dyn FileSystem>) =
+            (Arc::new(self.memory.clone()), Arc::<dyn AccountStore>::clone(&self.stored));
         if let Some(part) = part {
             let to = Confinement::new(part.clone(), Owner::new("view").unwrap());
             memory = memory.confined(&to).await.unwrap();
-            sqlite = sqlite.confined(&to).await.unwrap();
+            stored = stored.confined(&to).await.unwrap();
         }
-        let (memory, sqlite) = (memory.search(query).await, sqlite.search(query).await);
-        match (memory, sqlite) {
-            (Ok(memory), Ok(sqlite)) => {
-                assert_eq!(memory, sqlite, "memory and sqlite on {query:?} in {part:?}");
+        let (memory, stored) = (memory.search(query).await, stored.search(query).await);
+        match (memory, stored) {
+            (Ok(memory), Ok(stored)) => {
+                assert_eq!(memory, stored, "memory and storage on {query:?} in {part:?}");
                 memory
             }
-            (memory, sqlite) => panic!("{query:?}\nmemory: {memory:?}\nsqlite: {sqlite:?}"),
+            (memory, stored) => panic!("{query:?}\nmemory: {memory:?}\nstored: {stored:?}"),
         }
     }
 }
@@ -199,7 +199,7 @@ fn query(random: &mut Random) -> SearchQuery {
 }
 
 #[tokio::test]
-async fn memory_and_sqlite_give_equal_hits() {
+async fn memory_and_storage_give_equal_hits() {
     let mut hits = 0;
     for seed in 0..8 {
         let (both, mut random) = (Both::new().await, Random::new(seed));
@@ -286,7 +286,7 @@ async fn both_engines_leave_out_the_same_secrets() {
 async fn neither_engine_searches_the_past() {
     let both = Both::new().await;
     both.commit(vec![write("/f", "a heron")]).await;
-    for fs in [&both.memory as &dyn FileSystem, &*both.sqlite] {
+    for fs in [&both.memory as &dyn FileSystem, &*both.stored] {
         let past = fs.as_of(&Moment::Seq(fs.head().await.unwrap().seq)).await.unwrap();
         assert!(!past.capabilities(&TreePath::root()).search);
         let error = past.search(&SearchQuery::new("heron")).await.unwrap_err();

@@ -5,7 +5,8 @@ use garth_engine::rule::retention::Retention;
 use garth_engine::{AccountStore, Error, ErrorKind, FileSystem, TreePath};
 use garth_testkit::tools::{at, mkdir, p, write, write_with};
 
-use super::retained_trees::{Account, keeping_commits};
+use super::retained_accounts::Account;
+use super::retained_trees::keeping_commits;
 
 /// Returns a write of content that no index reads and that no other file has.
 fn write_large(n: u8) -> Op {

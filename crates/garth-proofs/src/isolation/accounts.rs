@@ -5,13 +5,12 @@ mod tries;
 mod world;
 
 use std::future::Future;
-use std::path::Path;
 
 use futures::executor::block_on;
 use garth_agent::kv::{Kv, Put};
-use garth_engine::datadir::Scope;
+use garth_engine::home::{NewKey, Scope};
 use garth_engine::model::{Batch, Op, SetAttrs};
-use garth_engine::{DataDir, Env, ErrorKind, FileSystem};
+use garth_engine::{ErrorKind, FileSystem, Home};
 use garth_testkit::data::random::Random;
 use garth_testkit::proof::{About, Broken, Proof, Proven, Report, Setting, at, hold, run, sound, write};
 use serde_json::value::RawValue;
@@ -39,22 +38,22 @@ impl Proof for Accounts {
     }
 
     fn run(&self, setting: &Setting<'_>) -> Proven<Report> {
-        isolation(setting.folder, setting.size, setting.seed)
+        isolation(setting)
     }
 }
 
-/// Makes `tries` attempts from one account of a data folder to reach another one.
+/// Makes attempts from one account of a home to reach another one.
 ///
 /// # Errors
 /// A canary that was seen, or one that is missing afterwards; with the seed of the attempt.
-fn isolation(folder: &Path, tries: u64, seed: u64) -> Proven<Report> {
-    let home = DataDir::open(folder, Env::system(), garth_agent::registry())?;
+fn isolation(setting: &Setting<'_>) -> Proven<Report> {
+    let home = setting.storage.home(setting.folder, garth_agent::registry())?;
     for id in [VICTIM, TREES, KEYS] {
         block_on(home.create_account(id))?;
     }
     let (victim, trees, keys) =
-        (block_on(home.account(VICTIM))?, block_on(home.account(TREES))?, block_on(home.account(KEYS))?);
-    let (_, token) = block_on(home.control().create_key(VICTIM, "theirs", &[Scope::Admin]))?;
+        (block_on(home.open(VICTIM))?, block_on(home.open(TREES))?, block_on(home.open(KEYS))?);
+    let (_, token) = block_on(home.issue_key(NewKey::new(Some(VICTIM), &[Scope::Admin])))?;
     run(async {
         hide(&*victim, FOREIGN, VICTIM).await?;
         hide(&*victim, FOREIGN, "default").await?;
@@ -63,10 +62,11 @@ fn isolation(folder: &Path, tries: u64, seed: u64) -> Proven<Report> {
     // The head is enough: any change would be a commit.
     let before = run(state(&*victim))?;
     let hidden = run(values(&*keys))?;
-    let world = World { home, trees, keys, token: token.reveal().to_owned(), folders: folders(folder)? };
+    let folders = folders(&*home)?;
+    let world = World { home, trees, keys, token: token.reveal().to_owned(), folders };
     let mut report = Report::of(["tries on the tree", "tries on keys", "tries of ids", "answered"]);
-    for n in 0..tries {
-        let seed = seed.wrapping_add(n);
+    for n in 0..setting.size {
+        let seed = setting.seed.wrapping_add(n);
         let told = |error| Broken::because(format!("seed {seed}: {error}"));
         one(&world, seed, &mut report).map_err(told)?;
     }
@@ -93,13 +93,13 @@ fn one(world: &World, seed: u64, report: &mut Report) -> Proven<()> {
     Ok(())
 }
 
-/// Returns the folders of the accounts, by name and by complete path.
-fn folders(folder: &Path) -> Proven<Vec<String>> {
-    let mut folders = vec![folder.to_string_lossy().into_owned()];
-    for entry in std::fs::read_dir(folder.join("accounts"))? {
-        let entry = entry?;
-        folders.push(entry.file_name().to_string_lossy().into_owned());
-        folders.push(entry.path().to_string_lossy().into_owned());
+/// Returns the place of the home, and the folders of the accounts, by name and by complete path.
+fn folders(home: &dyn Home) -> Proven<Vec<String>> {
+    let mut folders = vec![home.place()];
+    for account in block_on(home.accounts("", 100))? {
+        let path = home.folder().map(|folder| folder.join("accounts").join(&account.folder));
+        folders.extend(path.map(|path| path.to_string_lossy().into_owned()));
+        folders.push(account.folder);
     }
     Ok(folders)
 }

@@ -1,21 +1,18 @@
 //! Attempts of a scope to reach the rest of the same account, or its own exclusions: by path, inode, version,
 //! sequence number, snapshot, commit id, idempotency key, staged body, link, search and copies from the past.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use garth_engine::model::{At, Batch, Confinement, Op, Owner, SetAttrs, Within};
 use garth_engine::view::Scope;
-use garth_engine::{Env, FileSystem, FileSystemExt, TreePath};
+use garth_engine::{FileSystem, FileSystemExt, TreePath};
 
 use super::around::outside::{numbers, outside};
 use super::around::{CANARY, Hidden, TAKEN, Tries, record};
 use crate::data::random::Random;
 use crate::fs::leaky::{Leak, Leaky};
-use crate::proof::{
-    About, Broken, Proof, Proven, Report, Setting, account, at, hold, path, run, sound, write,
-};
+use crate::proof::{About, Broken, Proof, Proven, Report, Setting, at, hold, path, run, sound, write};
 
 /// Root of the scope.
 const ROOT: &str = "/chats/a";
@@ -51,16 +48,16 @@ impl Proof for Scopes {
     }
 
     fn run(&self, setting: &Setting<'_>) -> Proven<Report> {
-        scopes(setting.folder, setting.size, setting.seed, self.leak)
+        scopes(setting, self.leak)
     }
 }
 
-/// Makes `tries` attempts from a scope of an account to reach the rest of it, while a file moves in and out.
+/// Makes attempts from a scope of an account to reach the rest of it, while a file moves in and out.
 ///
 /// # Errors
 /// A canary or inode that was seen, or one that is missing afterwards; with the seed of the attempt.
-fn scopes(folder: &Path, tries: u64, seed: u64, leak: Option<Leak>) -> Proven<Report> {
-    let fs = account(&folder.join("account"), Env::system())?;
+fn scopes(setting: &Setting<'_>, leak: Option<Leak>) -> Proven<Report> {
+    let fs = setting.account("account")?;
     run(async {
         let mut hidden = hide(&*fs, &BESIDE).await?;
         numbers(&*fs, &mut hidden, is_inside).await?;
@@ -77,9 +74,9 @@ fn scopes(folder: &Path, tries: u64, seed: u64, leak: Option<Leak>) -> Proven<Re
         let shuttle = tokio::spawn(shuttle(fs.clone(), Arc::clone(&stop), Arc::clone(&tried)));
         let mut report = Report::of(["tries", "answered"]);
         let mut outcome = Ok(());
-        for n in 0..tries {
+        for n in 0..setting.size {
             // A seed for each attempt, so that a failing one can be repeated alone.
-            let seed = seed.wrapping_add(n);
+            let seed = setting.seed.wrapping_add(n);
             let mut tries = Tries { random: Random::new(seed), fs: &*scope, hidden: &hidden };
             match tries.one().await {
                 Ok(answered) => report.add("answered", answered),

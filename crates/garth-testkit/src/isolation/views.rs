@@ -5,12 +5,11 @@ mod host_trees;
 mod parts;
 mod stored_trees;
 
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use garth_engine::FileSystem;
 use garth_engine::model::{Batch, Op};
-use garth_engine::{Env, FileSystem};
 
 pub use self::host_trees::HostViews;
 use self::parts::{SWAPPED, is_inside, is_inside_memory};
@@ -21,7 +20,7 @@ use super::around::outside::outside;
 use super::scopes::shuttle;
 use crate::data::random::Random;
 use crate::fs::leaky::Leak;
-use crate::proof::{About, Broken, Proof, Proven, Report, Setting, account, hold, path, run, sound};
+use crate::proof::{About, Broken, Proof, Proven, Report, Setting, hold, path, run, sound};
 
 /// Attempts between two swaps of a directory.
 const TRIES_A_SWAP: u64 = 5;
@@ -44,18 +43,18 @@ impl Proof for Views {
     }
 
     fn run(&self, setting: &Setting<'_>) -> Proven<Report> {
-        views(setting.folder, setting.size, setting.seed, self.leak)
+        views(setting, self.leak)
     }
 }
 
-/// Makes `tries` attempts from a tree of views on an account, while a file moves in and out, and directories
+/// Makes attempts from a tree of views on an account, while a file moves in and out, and directories
 /// and files of every part are swapped for links to the outside.
 ///
 /// # Errors
 /// A canary or inode that was seen, or one that is missing afterwards; with the seed of the attempt.
-fn views(folder: &Path, tries: u64, seed: u64, leak: Option<(Place, Leak)>) -> Proven<Report> {
-    let fs = account(&folder.join("account"), Env::system())?;
-    let other = account(&folder.join("other"), Env::system())?;
+fn views(setting: &Setting<'_>, leak: Option<(Place, Leak)>) -> Proven<Report> {
+    let fs = setting.account("account")?;
+    let other = setting.account("other")?;
     run(async {
         let Made { tree, hidden, memory } = made(&fs, &*other, leak).await?;
         let before = state(&*fs, &*other, &*memory).await?;
@@ -64,8 +63,8 @@ fn views(folder: &Path, tries: u64, seed: u64, leak: Option<(Place, Leak)>) -> P
         let swapper = tokio::spawn(swapper(fs.clone(), Arc::clone(&stop), Arc::clone(&tried)));
         let mut report = Report::of(["tries", "answered", "swaps"]);
         let mut outcome = Ok(());
-        for n in 0..tries {
-            let seed = seed.wrapping_add(n);
+        for n in 0..setting.size {
+            let seed = setting.seed.wrapping_add(n);
             let mut tries = Tries { random: Random::new(seed), fs: &*tree, hidden: &hidden };
             match tries.one().await {
                 Ok(answered) => report.add("answered", answered),

@@ -37,7 +37,7 @@ impl Proof for Appenders {
 
     fn run(&self, setting: &Setting<'_>) -> Proven<Report> {
         let Self { writers } = *self;
-        appenders(setting.folder, writers, setting.size)?;
+        appenders(setting, writers)?;
         Ok(written(writers, setting.size, 0))
     }
 }
@@ -61,7 +61,7 @@ impl Proof for CompareAndSwap {
 
     fn run(&self, setting: &Setting<'_>) -> Proven<Report> {
         let Self { writers } = *self;
-        let conflicts = cas_writers(setting.folder, writers, setting.size)?;
+        let conflicts = cas_writers(setting, writers)?;
         Ok(written(writers, setting.size, conflicts))
     }
 }
@@ -95,12 +95,12 @@ fn written(writers: u64, each: u64, conflicts: u64) -> Report {
         .with("conflicts", conflicts)
 }
 
-/// Runs `writers` writers that append `each` lines to one file at the same time.
+/// Runs `writers` writers that append lines to one file at the same time, each as many as the size says.
 ///
 /// # Errors
 /// A line that is missing, duplicated, torn or out of the order of its writer.
-fn appenders(folder: &Path, writers: u64, each: u64) -> Proven<()> {
-    let fs = account(folder, Env::system())?;
+fn appenders(setting: &Setting<'_>, writers: u64) -> Proven<()> {
+    let (fs, each) = (setting.account("account")?, setting.size);
     run(async {
         let tasks: Vec<_> = (0..writers)
             .map(|who| {
@@ -137,16 +137,16 @@ fn appenders(folder: &Path, writers: u64, each: u64) -> Proven<()> {
     sound(&*fs)
 }
 
-/// Runs `writers` writers that increment one counter by compare-and-swap, `each` times. Returns the number of
-/// conflicts.
+/// Runs `writers` writers that increment one counter by compare-and-swap, each as often as the size says.
+/// Returns the number of conflicts.
 ///
 /// # Errors
 /// A version with two winners, or none.
-fn cas_writers(folder: &Path, writers: u64, each: u64) -> Proven<u64> {
-    let fs = account(folder, Env::system())?;
+fn cas_writers(setting: &Setting<'_>, writers: u64) -> Proven<u64> {
+    let (fs, each) = (setting.account("account")?, setting.size);
     let conflicts = run(async {
         fs.commit(Batch::new([write("/counter", "0")?])).await?;
-        let raise = |fs: Arc<SqliteFs>| async move {
+        let raise = |fs: Arc<dyn AccountStore>| async move {
             let (mut won, mut conflicts) = (0, 0);
             while won < each {
                 let version = fs.stat(&at("/counter")?).await?.etag;

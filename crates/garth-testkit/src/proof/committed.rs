@@ -5,7 +5,6 @@ use std::collections::HashMap;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -54,7 +53,7 @@ impl Proof for CallersGone {
     }
 
     fn run(&self, setting: &Setting<'_>) -> Proven<Report> {
-        given_up(setting.folder, setting.size, setting.seed, self.retry)
+        given_up(setting, self.retry)
     }
 }
 
@@ -123,18 +122,17 @@ fn batch(id: CommitId) -> Proven<Batch> {
     Ok(Batch::new([append(LINES, format!("{id}\n"))?]).id(id))
 }
 
-/// Gives up `rounds` commits, each after a while, on two instances of an account in `folder`.
+/// Gives up commits, each after a while, on two instances of an account.
 ///
 /// # Errors
 /// A commit that was made twice or not at all, or that has different results.
-fn given_up(folder: &Path, rounds: u64, seed: u64, retry: Retry) -> Proven<Report> {
-    let mut random = Random::new(seed);
+fn given_up(setting: &Setting<'_>, retry: Retry) -> Proven<Report> {
+    let mut random = Random::new(setting.seed);
     let mut report = Report::of(COUNTS);
-    let first = account(folder, Env::system())?;
-    let second = SqliteFs::open(folder, Env::system(), garth_engine::rule::sample::registry())?;
+    let (first, second) = (setting.account("account")?, setting.account("account")?);
     let mut tried = Vec::new();
     run(async {
-        for _ in 0..rounds {
+        for _ in 0..setting.size {
             let this = Tried::new(&mut random)?;
             match random.below(4) {
                 // Dropped before it is polled once, so only the retry makes the commit.
@@ -153,7 +151,7 @@ fn given_up(folder: &Path, rounds: u64, seed: u64, retry: Retry) -> Proven<Repor
         }
         // After everything that is still queued.
         first.sync().await?;
-        once(&first, &tried).await
+        once(&*first, &tried).await
     })?;
     sound(&*first)?;
     Ok(report)
@@ -184,7 +182,7 @@ fn ended(folder: &Path, binary: &Path, rounds: u64, seed: u64, retry: Retry) -> 
         tried.push(this.id);
     }
     let fs = SqliteFs::open(folder, Env::system(), garth_engine::rule::sample::registry())?;
-    run(once(&fs, &tried))?;
+    run(once(&*fs, &tried))?;
     sound(&*fs)?;
     Ok(report)
 }
@@ -227,7 +225,7 @@ pub(crate) fn commit_and_end(folder: &Path, id: &str, end: &str) -> Proven<()> {
 }
 
 /// Checks that each id is in the log once, and that its commit took effect once.
-async fn once(fs: &Arc<SqliteFs>, tried: &[CommitId]) -> Proven<()> {
+async fn once(fs: &dyn FileSystem, tried: &[CommitId]) -> Proven<()> {
     let mut commits: HashMap<CommitId, u64> = HashMap::new();
     let mut query = ChangesQuery::since(Seq(0)).limit(MAX_PAGE);
     loop {
@@ -240,7 +238,7 @@ async fn once(fs: &Arc<SqliteFs>, tried: &[CommitId]) -> Proven<()> {
         }
         query.since = page.until;
     }
-    let text = read(&**fs, LINES).await?;
+    let text = read(fs, LINES).await?;
     let mut lines: HashMap<&str, u64> = HashMap::new();
     for line in text.lines() {
         *lines.entry(line).or_default() += 1;

@@ -3,14 +3,13 @@
 //! predecessor, so that the order of writes needs no search.
 
 use std::collections::HashMap;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use garth_engine::model::{Batch, Precondition, VersionId};
-use garth_engine::{Env, ErrorKind, FileSystem};
+use garth_engine::{ErrorKind, FileSystem};
 
-use super::{About, Broken, Proof, Proven, Report, Setting, account, at, hold, read, run, write};
+use super::{About, Broken, Proof, Proven, Report, Setting, at, hold, read, run, write};
 use crate::data::random::Random;
 use crate::fs::planted::{Bug, Planted};
 
@@ -45,7 +44,7 @@ impl Proof for Histories {
     }
 
     fn run(&self, setting: &Setting<'_>) -> Proven<Report> {
-        linear(setting.folder, setting.size, self.calls, setting.seed, self.bug)
+        linear(setting, self.calls, self.bug)
     }
 }
 
@@ -75,20 +74,20 @@ struct Record {
     ended: u64,
 }
 
-/// Records and checks `histories` histories, each of `calls` calls per client, on accounts below `folder`.
-/// With a bug, on a filesystem that has it.
+/// Records and checks histories, each of `calls` calls per client and on an account of its own. With a bug,
+/// on a filesystem that has it.
 ///
 /// # Errors
 /// Results that no single thread could have seen.
-fn linear(folder: &Path, histories: u64, calls: u64, seed: u64, bug: Option<Bug>) -> Proven<Report> {
+fn linear(setting: &Setting<'_>, calls: u64, bug: Option<Bug>) -> Proven<Report> {
     let mut report = Report::of(["histories", "reads", "writes", "conflicts"]);
-    for history in 0..histories {
-        let fs: Arc<dyn FileSystem> = account(&folder.join(history.to_string()), Env::system())?;
+    for history in 0..setting.size {
+        let fs: Arc<dyn FileSystem> = setting.account(&history.to_string())?;
         let fs = match bug {
             Some(bug) => Arc::new(Planted::new(fs, bug)),
             None => fs,
         };
-        let seed = seed.wrapping_add(history);
+        let seed = setting.seed.wrapping_add(history);
         let (first, records) = run(record(&fs, calls, seed))?;
         check(&first, &records).map_err(|error| Broken::because(format!("seed {seed}: {error}")))?;
         report.add("histories", 1);

@@ -2,7 +2,9 @@
 
 use std::io::Read;
 use std::net::TcpStream;
+use std::time::Duration;
 
+use garth_engine::Env;
 use garth_testkit::postgres::Cluster;
 use garth_testkit::proxy::Proxy;
 
@@ -45,6 +47,22 @@ fn cluster_survives_an_immediate_stop() {
     drop(cluster);
     let read = open.read(&mut [0]);
     assert!(!matches!(read, Ok(1..)), "the server still runs: {read:?}");
+}
+
+#[test]
+fn stop_does_not_wait_for_clients_that_log_in() {
+    let mut cluster = Cluster::in_memory().unwrap();
+    for _ in 0..5 {
+        // The server starts a process for each, which waits a minute for its first message.
+        let clients: Vec<_> = (0..3).map(|_| TcpStream::connect(cluster.address()).unwrap()).collect();
+        let begun = Env::system().instant();
+        cluster.stop_immediately().unwrap();
+        assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
+        for mut client in clients {
+            assert!(!matches!(client.read(&mut [0]), Ok(1..)), "the server still runs");
+        }
+        cluster.restart().unwrap();
+    }
 }
 
 #[test]

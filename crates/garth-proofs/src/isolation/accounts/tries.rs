@@ -307,7 +307,7 @@ impl<'a> Tries<'a> {
     pub(super) fn ids(&mut self) -> Proven<Answer> {
         if self.random.below(2) == 0 {
             let id = self.id();
-            return match block_on(self.world.home.account(&id)) {
+            return match block_on(self.world.home.open(&id)) {
                 Ok(_) => Err(Broken::because(format!("the id {id:?} opens an account"))),
                 Err(error) => {
                     let kinds = [ErrorKind::NotFound, ErrorKind::InvalidArgument];
@@ -325,8 +325,10 @@ impl<'a> Tries<'a> {
             _ => token[place] = if token[place] == 'a' { 'b' } else { 'a' },
         }
         let token: String = token.into_iter().collect();
-        match block_on(self.world.home.control().authenticate(&token)) {
-            Ok(Some(key)) => Err(Broken::because(format!("a made-up token opens {}", key.share()))),
+        match block_on(self.world.home.admit(&token)) {
+            Ok(Some(admitted)) => {
+                Err(Broken::because(format!("a made-up token is admitted as {}", admitted.key().id)))
+            }
             answer => Ok(told(answer)),
         }
     }

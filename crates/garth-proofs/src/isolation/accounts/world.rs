@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use garth_engine::{AccountStore, DataDir};
+use garth_engine::{AccountStore, Home};
 
 /// Name of the account, and of the agent, that no attempt gets.
 pub(super) const VICTIM: &str = "victim";
@@ -13,7 +13,7 @@ pub(super) const KEYS: &str = "keys";
 
 /// Open accounts, and texts that attempts may guess.
 pub(super) struct World {
-    pub(super) home: DataDir,
+    pub(super) home: Arc<dyn Home>,
     pub(super) trees: Arc<dyn AccountStore>,
     pub(super) keys: Arc<dyn AccountStore>,
     /// Token of the other account.

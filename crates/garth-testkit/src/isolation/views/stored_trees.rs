@@ -4,10 +4,9 @@
 use std::sync::Arc;
 
 use garth_engine::engine::memory::MemoryFs;
-use garth_engine::engine::sqlite::SqliteFs;
 use garth_engine::model::{Batch, Ino, Op};
 use garth_engine::view::{Overlay, Scope};
-use garth_engine::{Env, FileSystem, FileSystemExt, TreePath};
+use garth_engine::{AccountStore, Env, FileSystem, FileSystemExt, TreePath};
 
 use super::parts::{
     BESIDE, ISLANDS_BELOW, LOWER, SHOWN, SWAPPED, UPPER, guesses, is_shown, mark, mounted, numbers_in_memory,
@@ -39,7 +38,7 @@ pub(super) struct Made {
 
 /// Creates the tree, with a leak in one of its filesystems if requested, and hides canaries around it.
 pub(super) async fn made(
-    fs: &Arc<SqliteFs>,
+    fs: &Arc<dyn AccountStore>,
     other: &dyn FileSystem,
     leak: Option<(Place, Leak)>,
 ) -> Proven<Made> {
