@@ -76,13 +76,28 @@ const SNAPSHOT: &str = concat!(
     " o CROSS JOIN LATERAL (SELECT seq FROM garth.snapshot
         WHERE account = $1 AND owner = o.id AND name = $3 OFFSET 0) s"
 );
-/// Snapshots of an owner after a name. Long names are shortened in the key: those from the key on are read.
+/// Snapshots of owner `o` after a name. Long names are shortened in the key: those from the key on are read.
+macro_rules! snapshots_after {
+    () => {
+        " FROM garth.snapshot p WHERE account = $1 AND owner = o.id AND name >= substr($3::bytea, 1, 1024)
+            AND coalesce(long, name) > $3 AND seq <= $4
+            AND (SELECT true FROM garth.log WHERE account = $1 AND seq = p.seq)"
+    };
+}
+/// Snapshots of an owner after a name. The key after a page bounds what is read, with all long names that
+/// begin like it: only their order differs from that of the keys. No name has the byte 255, which UTF-8 has
+/// not.
 const SNAPSHOTS_OF: &str = concat!(
     "SELECT s.name, s.long, s.seq, l.time, NULL::bytea FROM ",
     owner!(),
-    " o CROSS JOIN LATERAL (SELECT name, long, seq FROM garth.snapshot
-        WHERE account = $1 AND owner = o.id AND name >= substr($3::bytea, 1, 1024) AND coalesce(long, name) > $3
-            AND seq <= $4) s
+    " o CROSS JOIN LATERAL (SELECT name, long, seq",
+    snapshots_after!(),
+    " AND name <= (SELECT coalesce((SELECT CASE WHEN octet_length(b.name) < 1024 THEN b.name
+                    ELSE substr(b.name, 1, 1024) || decode(repeat('ff', 17), 'hex') END
+                FROM (SELECT name",
+    snapshots_after!(),
+    " ORDER BY name OFFSET $5 LIMIT 1) b), decode('ff', 'hex')))
+            OFFSET 0) s
     CROSS JOIN LATERAL (SELECT time FROM garth.log WHERE account = $1 AND seq = s.seq OFFSET 0) l
     ORDER BY coalesce(s.long, s.name) LIMIT $5"
 );

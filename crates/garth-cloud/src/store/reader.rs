@@ -63,7 +63,8 @@ impl PgStore {
                 Err(error) => Err(error),
             };
             match answer {
-                // The server has ended it, or it was idle for too long. A read changes nothing: it begins again.
+                // The server has ended it, or it was idle for too long. A read changes nothing: it begins
+                // again.
                 Err(error) if error.is(ErrorKind::Unavailable) && lost < MAX_LOST => lost += 1,
                 answer => return conn.settle(answer).await?,
             }

@@ -335,3 +335,32 @@ async fn calls_take_few_trips() {
     trips!(1, past.list(&dir, &Page::default()));
     trips!(1, past.fetch(&path, ByteRange::ALL));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pages_of_snapshots_follow_their_names() {
+    let database = Database::new().await;
+    let account = database.account("her").await;
+    let fs = database.store(account, &database.cluster.socket_url()).await;
+    let long = "t".repeat(1024);
+    let mut names: Vec<String> = (0..300).map(|number| format!("s{number:03}")).collect();
+    // The keys of long names are in another order.
+    names.extend((0..20).map(|number| format!("{long}x{number:02}")));
+    names.extend([long, "u".to_owned()]);
+    let ops: Vec<Op> = names.iter().map(|name| Op::snapshot(name.as_str())).collect();
+    fs.commit(Batch::new(ops)).await.unwrap();
+    names.sort_unstable();
+    let to = Confinement::new(Within::everything(), Owner::new("her").unwrap());
+    let own = fs.confined(&to).await.unwrap();
+    let ops: Vec<Op> = names.iter().map(|name| Op::snapshot(name.as_str())).collect();
+    own.commit(Batch::new(ops)).await.unwrap();
+    for limit in [7, 1000] {
+        let (mut found, mut page) = (Vec::new(), SnapshotsPage::default().limit(limit));
+        loop {
+            let listed = own.snapshots(&page).await.unwrap();
+            found.extend(listed.items.iter().map(|one| one.name.clone()));
+            let Some(last) = listed.items.last().filter(|_| listed.more) else { break };
+            page = page.after(last.key());
+        }
+        assert_eq!(found, names, "pages of {limit}");
+    }
+}
