@@ -1,11 +1,13 @@
 //! Connections to the database.
 
+mod address;
 mod connection;
 mod errors;
 mod pipe;
 mod pool;
 mod server;
 
+pub use address::Address;
 pub use connection::Connection;
 pub use errors::failed;
 pub use pipe::{Param, Pipe, param};

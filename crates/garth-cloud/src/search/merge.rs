@@ -28,9 +28,11 @@ const SHARE_REMOVED: u64 = 4;
 /// Rows of a step of a sweep.
 const SWEPT: i64 = 1024;
 
-// Whoever finds the row locked waits for the step of the other server, whose lease has not ended then.
+// Whoever finds the row locked waits for the step of the other server, whose lease has not ended then. The lock of
+// the head row lets a deletion of the account wait for this step, which would otherwise leave rows behind it.
 const TAKE_LEASE: &str = "INSERT INTO garth.merging AS m (account, holder, until)
-    SELECT $1, $2, now + $3 FROM (SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint * 1000 AS now) c
+    SELECT $1, $2, now + $3 FROM (SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint * 1000 AS now
+        FROM garth.head WHERE account = $1 FOR KEY SHARE) c
     ON CONFLICT (account) DO UPDATE SET holder = excluded.holder, until = excluded.until
         WHERE m.holder = excluded.holder OR m.until <= excluded.until - $3
     RETURNING token, block";
@@ -85,7 +87,7 @@ pub enum Step {
     Merged,
     /// Nothing is left. The lease has ended.
     Done,
-    /// Another server has the lease.
+    /// Another server has the lease, or the account is deleted.
     Held,
 }
 
