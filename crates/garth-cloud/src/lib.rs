@@ -11,9 +11,10 @@
 //! - [`search`]: hits in the index of words, and its merge;
 //! - `values`: values of columns and parameters;
 //! - [`store`]: the tree of an account, as the interfaces use it;
-//! - [`home`]: accounts, their keys and trees.
+//! - [`home`]: accounts, their keys and trees, and the background work of servers on them.
 //!
-//! The engine is being built, and no command uses it yet. It commits every operation, but not directories
+//! `garth serve --postgres` serves it. The engine is being built: calls that it does not have yet fail with
+//! `Unsupported`. It commits every operation, but not directories
 //! whose path has more than 1,024 bytes: these fail with `Unsupported`. Why its statements are as they are:
 //! `docs/decisions/postgres-statements.md`.
 

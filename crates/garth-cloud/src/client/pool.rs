@@ -53,8 +53,8 @@ impl Pool {
     ///
     /// # Errors
     /// - `InvalidArgument` for a URL that cannot be parsed; `Unsupported` if it requires TLS.
-    /// - `Unsupported` for a server before PostgreSQL 15, one that runs with `fsync=off`, or a database whose
-    ///   encoding is not UTF-8.
+    /// - `Unsupported` for a server before PostgreSQL 15, one that runs with `fsync=off` or
+    ///   `synchronous_commit=off`, or a database whose encoding is not UTF-8.
     /// - `AccessDenied` for a role that row-level security does not bind, or that the server refuses.
     /// - `Unavailable` if the server cannot be reached, or the system provides no thread.
     pub async fn connect(url: &str, limit: usize) -> Result<Arc<Self>> {

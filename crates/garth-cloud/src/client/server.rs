@@ -10,9 +10,9 @@ use super::pipe::Pipe;
 /// Oldest version of PostgreSQL, as `server_version_num` has it.
 const OLDEST: i64 = 150_000;
 
-/// Version, encoding, `fsync`, and true if row-level security does not bind the role.
+/// Version, encoding, `fsync`, `synchronous_commit`, and true if row-level security does not bind the role.
 const SERVER: &str = "SELECT current_setting('server_version_num')::bigint,
-    current_setting('server_encoding'), current_setting('fsync'),
+    current_setting('server_encoding'), current_setting('fsync'), current_setting('synchronous_commit'),
     (SELECT r.rolsuper OR r.rolbypassrls FROM pg_roles r WHERE r.rolname = current_user)";
 
 /// Refuses a server that cannot keep the promises of the engine, and a role that would see the rows of all
@@ -32,11 +32,13 @@ fn judge(row: &Row) -> Result<()> {
     let version: i64 = row.try_get(0).map_err(failed)?;
     let encoding: String = row.try_get(1).map_err(failed)?;
     let fsync: String = row.try_get(2).map_err(failed)?;
-    let is_exempt: Option<bool> = row.try_get(3).map_err(failed)?;
-    judge_values(version, &encoding, &fsync, is_exempt)
+    let commit: String = row.try_get(3).map_err(failed)?;
+    let is_exempt: Option<bool> = row.try_get(4).map_err(failed)?;
+    judge_values(version, &encoding, [&fsync, &commit], is_exempt)
 }
 
-fn judge_values(version: i64, encoding: &str, fsync: &str, is_exempt: Option<bool>) -> Result<()> {
+/// Judges a server. `syncs` are `fsync` and `synchronous_commit`.
+fn judge_values(version: i64, encoding: &str, syncs: [&str; 2], is_exempt: Option<bool>) -> Result<()> {
     let unsupported = |message: String| Err(Error::new(ErrorKind::Unsupported, message));
     if version < OLDEST {
         let major = version / 10_000;
@@ -47,8 +49,15 @@ fn judge_values(version: i64, encoding: &str, fsync: &str, is_exempt: Option<boo
             "the encoding of the database is {encoding}; create one with ENCODING 'UTF8'"
         ));
     }
+    let [fsync, commit] = syncs;
     if fsync != "on" {
         let message = "the database runs with fsync=off and would lose commits in a crash; set fsync to on";
+        return unsupported(message.to_owned());
+    }
+    // The other values wait at least for the disk of the server.
+    if commit == "off" {
+        let message =
+            "the role has synchronous_commit=off, and commits would be lost in a crash; set it to on";
         return unsupported(message.to_owned());
     }
     // A role without a row is one that cannot be judged.
@@ -66,13 +75,20 @@ mod tests {
 
     #[test]
     fn unsafe_servers_and_roles_are_refused() {
-        judge_values(150_000, "UTF8", "on", Some(false)).unwrap();
+        let on = ["on", "on"];
+        judge_values(150_000, "UTF8", on, Some(false)).unwrap();
+        judge_values(170_002, "UTF8", ["on", "remote_apply"], Some(false)).unwrap();
         for (refused, kind, word) in [
-            (judge_values(149_999, "UTF8", "on", Some(false)), ErrorKind::Unsupported, "version 15"),
-            (judge_values(170_002, "SQL_ASCII", "on", Some(false)), ErrorKind::Unsupported, "UTF8"),
-            (judge_values(170_002, "UTF8", "off", Some(false)), ErrorKind::Unsupported, "fsync"),
-            (judge_values(170_002, "UTF8", "on", Some(true)), ErrorKind::AccessDenied, "superuser"),
-            (judge_values(170_002, "UTF8", "on", None), ErrorKind::AccessDenied, "superuser"),
+            (judge_values(149_999, "UTF8", on, Some(false)), ErrorKind::Unsupported, "version 15"),
+            (judge_values(170_002, "SQL_ASCII", on, Some(false)), ErrorKind::Unsupported, "UTF8"),
+            (judge_values(170_002, "UTF8", ["off", "on"], Some(false)), ErrorKind::Unsupported, "fsync"),
+            (
+                judge_values(170_002, "UTF8", ["on", "off"], Some(false)),
+                ErrorKind::Unsupported,
+                "synchronous_commit",
+            ),
+            (judge_values(170_002, "UTF8", on, Some(true)), ErrorKind::AccessDenied, "superuser"),
+            (judge_values(170_002, "UTF8", on, None), ErrorKind::AccessDenied, "superuser"),
         ] {
             let error = refused.unwrap_err();
             assert!(error.is(kind) && error.message().contains(word), "{error}");

@@ -138,6 +138,14 @@ fn server_that_does_not_sync_is_refused() {
 }
 
 #[test]
+fn role_that_does_not_wait_for_the_disk_is_refused() {
+    let cluster = Cluster::in_memory().unwrap();
+    cluster.psql(&cluster.admin_url(), "ALTER ROLE garth SET synchronous_commit = off").unwrap();
+    let error = block_on(Pool::connect(&cluster.tcp_url(), 1)).unwrap_err();
+    assert!(error.is(ErrorKind::Unsupported) && error.message().contains("synchronous_commit"), "{error}");
+}
+
+#[test]
 fn errors_of_connecting_say_what_to_do() {
     let cluster = Cluster::in_memory().unwrap();
     let connect = |url: &str| block_on(Pool::connect(url, 1)).unwrap_err();
