@@ -237,6 +237,7 @@ mod tests {
             ("max-body", "there is no option \"max-body\"; did you mean max_body?"),
             ("zzz", "there is no option \"zzz\""),
             ("account", "account: set it by --account or in the environment, not here"),
+            ("postgres_file", "postgres_file: set it by --postgres-file or in the environment, not here"),
         ] {
             assert_eq!(refused(&format!("log = \"info\"\n{name} = 1")), (2, message.to_owned()));
         }

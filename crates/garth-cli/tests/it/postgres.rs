@@ -166,7 +166,7 @@ fn servers_on_one_database_see_each_others_commits() {
 }
 
 #[test]
-fn acknowledged_writes_of_a_killed_server_are_found_by_another() {
+fn killed_server_loses_no_acknowledged_write() {
     let cluster = database();
     let (one, other) = (start(&cluster), start(&cluster));
     let (key, url) = (one.key(), format!("{}/v1/put", one.url()));

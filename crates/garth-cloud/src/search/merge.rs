@@ -28,8 +28,9 @@ const SHARE_REMOVED: u64 = 4;
 /// Rows of a step of a sweep.
 const SWEPT: i64 = 1024;
 
-// Whoever finds the row locked waits for the step of the other server, whose lease has not ended then. The lock of
-// the head row lets a deletion of the account wait for this step, which would otherwise leave rows behind it.
+// Whoever finds the row locked waits for the step of the other server, whose lease has not ended then. The
+// lock of the head row lets a deletion of the account wait for this step, which would otherwise leave rows
+// behind it.
 const TAKE_LEASE: &str = "INSERT INTO garth.merging AS m (account, holder, until)
     SELECT $1, $2, now + $3 FROM (SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint * 1000 AS now
         FROM garth.head WHERE account = $1 FOR KEY SHARE) c

@@ -1,4 +1,5 @@
-//! Jobs of a server in their order: each account has one step at a time, and waits behind the others after it.
+//! Jobs of a server in their order: each account has one step at a time, and waits behind the others after
+//! it.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::Duration;
