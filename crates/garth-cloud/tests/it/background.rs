@@ -47,7 +47,7 @@ async fn account(home: &PgHome, id: &str) -> Arc<dyn AccountStore> {
 
 /// Returns a text that is too long to be indexed in its commit.
 fn long() -> String {
-    (0..160_000).map(|line| format!("line {line} of a long text\n")).collect()
+    (0..240_000).map(|line| format!("line {line} of a long text\n")).collect()
 }
 
 async fn commit(tree: &dyn AccountStore, path: &str, text: impl Into<String>) {
