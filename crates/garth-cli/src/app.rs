@@ -1,14 +1,13 @@
-//! State that every verb needs: the data folder, the tree of one account, and the output.
+//! State that every verb needs: the home, the tree of one account, and the output.
 
 use std::cell::OnceCell;
 use std::ops::AsyncFn;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use garth_agent::Access;
 use garth_agent::files::{version_conditions, with_current_version, with_path};
+use garth_cloud::home::Background;
 use garth_engine::compute::ComputeLimits;
-use garth_engine::datadir::DataDirBuilder;
 use garth_engine::engine::memory::MemoryFs;
 use garth_engine::fs::resolve::{self, Follow, retry};
 use garth_engine::home::OperatorTree;
@@ -20,9 +19,11 @@ use garth_engine::{AccountStore, Env, Error, ErrorKind, FileSystem, Home, TreePa
 
 use crate::args::{CommitArgs, Global, Past};
 use crate::config::Storage;
-use crate::data_folder::{self, DEFAULT_ACCOUNT};
+use crate::data_folder::DEFAULT_ACCOUNT;
 use crate::escape::escaped;
 use crate::fail::{Failure, Failures, NO_PARENT, Result, no_account_or};
+use crate::location::Location;
+use crate::opened_home::OpenedHome;
 use crate::out::{Out, seconds};
 use crate::place::{Place, Unmade};
 use crate::{progress, when};
@@ -35,11 +36,9 @@ pub(crate) struct App {
     pub(crate) global: Global,
     pub(crate) out: Out,
     pub(crate) env: Env,
-    /// Builder that opens the data folder.
-    builder: DataDirBuilder,
     /// Definition of the command line, for completion scripts.
     pub(crate) command: fn() -> clap::Command,
-    home: OnceCell<Arc<dyn Home>>,
+    home: OpenedHome,
     scratch: OnceCell<Arc<dyn FileSystem>>,
 }
 
@@ -78,57 +77,52 @@ impl App {
     pub(crate) fn new(global: Global, command: fn() -> clap::Command) -> Self {
         let out = Out::new(global.json);
         let env = Env::system();
-        let builder = data_folder::builder().env(env.clone());
-        Self { global, out, env, builder, command, home: OnceCell::new(), scratch: OnceCell::new() }
+        let home = OpenedHome::new(&env);
+        Self { global, out, env, command, home, scratch: OnceCell::new() }
     }
 
-    /// Sets the limits with which the data folder is opened, if it is not open yet.
+    /// Sets the limits with which the home is opened, if it is not open yet.
     pub(crate) fn open_within(&mut self, storage: &Storage) {
         let Storage { compute_threads: threads, compute_queue: queued, compute_steps: steps, .. } = *storage;
         self.env = self.env.clone().computing_within(ComputeLimits { threads, queued, steps });
-        let builder = data_folder::builder().env(self.env.clone()).open_trees(storage.open_trees);
-        let builder = builder.idle_connections(storage.idle_connections).read_time(storage.read_time);
-        let builder = builder.writer_threads(storage.writer_threads).reader_threads(storage.reader_threads);
-        self.builder = builder.collecting(storage.collecting);
+        self.home = OpenedHome::within(storage, &self.env);
     }
 
-    /// Returns the path of the data folder, whether it exists or not.
-    pub(crate) fn folder(&self) -> Result<PathBuf> {
-        data_folder::locate(self.global.data.as_deref())
+    /// Returns the location of the home, whether that exists or not.
+    pub(crate) fn location(&self) -> Result<Location> {
+        let Global { data, postgres, postgres_file, .. } = &self.global;
+        Location::of(data.as_deref(), postgres.as_ref(), postgres_file.as_deref())
     }
 
-    /// Opens the data folder, which must exist: only a first write creates it.
-    pub(crate) fn home(&self) -> Result<Arc<dyn Home>> {
-        if let Some(home) = self.home.get() {
-            return Ok(Arc::clone(home));
-        }
-        let home = data_folder::open(&self.folder()?, self.builder.clone())?;
-        Ok(Arc::clone(self.home.get_or_init(|| Arc::new(home))))
+    /// Opens the home, which must exist: only a first write creates it.
+    pub(crate) async fn home(&self) -> Result<Arc<dyn Home>> {
+        self.home.existing(&self.location()?, &self.env).await
     }
 
-    /// Opens the data folder. Creates it if it is missing, unless it would then lack the chosen account.
+    /// Opens the home. Creates it if it is missing, unless it would then lack the chosen account.
     pub(crate) async fn home_of_account(&self) -> Result<Arc<dyn Home>> {
-        if self.global.account == DEFAULT_ACCOUNT { self.home_or_new().await } else { self.home() }
+        if self.global.account == DEFAULT_ACCOUNT { self.home_or_new().await } else { self.home().await }
     }
 
-    /// Opens the data folder, and creates it if it is missing.
+    /// Opens the home, and creates it if it is missing.
     pub(crate) async fn home_or_new(&self) -> Result<Arc<dyn Home>> {
-        if let Some(home) = self.home.get() {
-            return Ok(Arc::clone(home));
-        }
-        let home = data_folder::open_or_create(&self.folder()?, self.builder.clone()).await?;
-        Ok(Arc::clone(self.home.get_or_init(|| Arc::new(home))))
+        self.home.existing_or_new(&self.location()?, &self.env).await
+    }
+
+    /// Returns the background work of a server on the home, unless the home does its own.
+    pub(crate) fn background(&self) -> Result<Option<Background>> {
+        self.home.background()
     }
 
     /// Returns the tree to work on: that of the chosen account, or of an agent in a chat.
     pub(crate) async fn tree(&self) -> Result<AuthoredTree> {
         if self.global.operator {
-            let fs = Arc::new(OperatorTree::new(self.home()?));
+            let fs = Arc::new(OperatorTree::new(self.home().await?));
             return Ok(AuthoredTree { fs, author: self.author(), unmade: None, imports: false });
         }
         // Checked first: a bad name must not leave a new data folder behind.
         let place = Place::of(&self.global)?;
-        let account = self.account_of(&*self.home()?).await?;
+        let account = self.account_of(&*self.home().await?).await?;
         let (fs, unmade) = place.tree(account, self.scratch(), &self.env).await?;
         let author = unmade.as_ref().map_or_else(|| self.author(), Unmade::author);
         Ok(AuthoredTree { fs, author, unmade, imports: false })
@@ -151,7 +145,7 @@ impl App {
 
     /// Returns the chosen account. With `changes`, a missing data folder is created.
     pub(crate) async fn account_for(&self, changes: bool) -> Result<Arc<dyn AccountStore>> {
-        let home = if changes { self.home_of_account().await? } else { self.home()? };
+        let home = if changes { self.home_of_account().await? } else { self.home().await? };
         self.account_of(&*home).await
     }
 
@@ -203,7 +197,7 @@ impl App {
         let account = &self.global.account;
         home.open(account).await.map_err(|error| match error.kind() {
             ErrorKind::NotFound => Failure::Tree(no_account_or(account, error)),
-            _ => Failure::data_dir(Path::new(&home.place()))(error),
+            _ => Failure::of_home(home)(error),
         })
     }
 
@@ -242,7 +236,7 @@ impl App {
             let message = format!("{path}: name a path of one account, such as /accounts/{DEFAULT_ACCOUNT}");
             return Err(Failure::Usage(message));
         };
-        let fs = OperatorTree::of_account(self.home()?, account);
+        let fs = OperatorTree::of_account(self.home().await?, account);
         let fs: Arc<dyn FileSystem> = match &past.at {
             Some(text) => self.as_of(&fs, text).await?,
             None => Arc::new(fs),

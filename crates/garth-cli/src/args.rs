@@ -10,6 +10,7 @@ use garth_agent::{Class, Request};
 use garth_engine::model::SearchMode;
 
 use crate::data_folder::DEFAULT_ACCOUNT;
+use crate::location::DatabaseUrl;
 use crate::size::parse_size;
 
 /// Marks an argument as a path of the tree, or several, for completion.
@@ -46,6 +47,12 @@ pub(crate) struct Global {
     /// Data folder [env: GARTH_DATA] [default: depends on the platform, such as ~/.local/share/garth]
     #[arg(long, global = true, value_name = "DIR")]
     pub(crate) data: Option<PathBuf>,
+    /// PostgreSQL database in place of a data folder; its URL may have no password here [env: GARTH_POSTGRES]
+    #[arg(long, global = true, value_name = "URL")]
+    pub(crate) postgres: Option<DatabaseUrl>,
+    /// File with the URL of the database, which may have a password [env: GARTH_POSTGRES_FILE]
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) postgres_file: Option<PathBuf>,
     /// Account to work on [env: GARTH_ACCOUNT] [default: default]
     #[arg(long, global = true, default_value = ACCOUNT.as_str(), value_name = "NAME")]
     pub(crate) account: String,

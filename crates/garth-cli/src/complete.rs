@@ -17,6 +17,7 @@ use crate::app::resolve_path;
 use crate::args::TREE_PATH;
 use crate::data_folder::{self, DEFAULT_ACCOUNT};
 use crate::help::command;
+use crate::location::Location;
 use crate::terminal;
 use crate::walk::Lister;
 
@@ -88,10 +89,13 @@ fn option_with_value<'a>(verb: &'a Command, word: &str) -> Option<&'a Arg> {
 /// Returns the paths of the tree that begin with `typed`.
 fn tree_paths(typed: &str, before: &[String]) -> Option<Vec<String>> {
     let (dir, start) = typed.rsplit_once('/').unwrap_or(("", typed));
-    let folder = global(before, "--data", "GARTH_DATA").map(PathBuf::from);
-    let data_dir =
-        data_folder::open(&data_folder::locate(folder.as_deref()).ok()?, data_folder::builder()).ok()?;
-    let account = global(before, "--account", "GARTH_ACCOUNT").unwrap_or_else(|| DEFAULT_ACCOUNT.to_owned());
+    let path = |name| option(before, name).map(PathBuf::from);
+    let url = option(before, "--postgres").and_then(|url| url.parse().ok());
+    let location = Location::of(path("--data").as_deref(), url.as_ref(), path("--postgres-file").as_deref());
+    // Without a folder there are none: a key stroke must not connect to a database.
+    let data_dir = data_folder::open(location.ok()?.folder()?, data_folder::builder()).ok()?;
+    let account = option(before, "--account").or_else(|| std::env::var("GARTH_ACCOUNT").ok());
+    let account = account.unwrap_or_else(|| DEFAULT_ACCOUNT.to_owned());
     block_on(async {
         let tree: Arc<dyn FileSystem> = match before.iter().any(|word| word == "--operator") {
             true => Arc::new(OperatorTree::new(Arc::new(data_dir))),
@@ -120,13 +124,13 @@ fn tree_paths(typed: &str, before: &[String]) -> Option<Vec<String>> {
     })
 }
 
-/// Returns the value of a global option on the line, else of its variable.
-fn global(words: &[String], name: &str, variable: &str) -> Option<String> {
+/// Returns the value of a global option on the line.
+fn option(words: &[String], name: &str) -> Option<String> {
     let value = |(at, word): (usize, &String)| match word.strip_prefix(name)? {
         "" => words.get(at + 1).cloned(),
         rest => rest.strip_prefix('=').map(str::to_owned),
     };
-    words.iter().enumerate().rev().find_map(value).or_else(|| std::env::var(variable).ok())
+    words.iter().enumerate().rev().find_map(value)
 }
 
 #[cfg(test)]

@@ -60,15 +60,8 @@ pub(crate) async fn open_or_create(folder: &Path, builder: DataDirBuilder) -> Re
             Err(error) if error.is(ErrorKind::NotFound) => (builder.open(folder)?, true),
             opened => (opened?, false),
         };
-        let has_default = data_dir.control().account(DEFAULT_ACCOUNT).await.is_ok();
-        // Checked also in an existing folder: a process may have stopped before it created the account.
-        if !has_default && data_dir.accounts("", 1).await?.is_empty() {
-            match data_dir.create_account(DEFAULT_ACCOUNT).await {
-                // Another process was faster.
-                Err(error) if error.is(ErrorKind::AlreadyExists) => {}
-                made => drop(made?),
-            }
-        }
+        // Also in an existing folder: a process may have stopped before it created the account.
+        create_first_account(&data_dir).await?;
         Ok::<_, Error>((data_dir, is_new))
     };
     let (data_dir, is_new) = open.await.map_err(Failure::data_dir(folder))?;
@@ -76,6 +69,18 @@ pub(crate) async fn open_or_create(folder: &Path, builder: DataDirBuilder) -> Re
         terminal::tell(format_args!("{}: new data folder", escaped(&folder.to_string_lossy())));
     }
     Ok(data_dir)
+}
+
+/// Creates the account `default` in a home that has no account.
+pub(crate) async fn create_first_account(home: &dyn Home) -> garth_engine::Result<()> {
+    if home.account(DEFAULT_ACCOUNT).await.is_ok() || !home.accounts("", 1).await?.is_empty() {
+        return Ok(());
+    }
+    match home.create_account(DEFAULT_ACCOUNT).await {
+        // Another process was faster.
+        Err(error) if error.is(ErrorKind::AlreadyExists) => Ok(()),
+        made => made.map(drop),
+    }
 }
 
 /// Calls `action` with each active account, in the byte order of their names.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use garth_agent::kv::{KvCode, KvError};
 use garth_engine::home::is_being_deleted;
-use garth_engine::{Error, ErrorKind, PathError, TreePath};
+use garth_engine::{Error, ErrorKind, Home, PathError, TreePath};
 use serde_json::json;
 
 use crate::escape::{escaped, escaped_account};
@@ -24,6 +24,8 @@ pub(crate) enum Failure {
     Host(PathBuf, io::Error),
     /// Error of the data folder.
     DataDir(PathBuf, Error),
+    /// Error of the database, with the place to show.
+    Database(String, Error),
     /// Error of the key-value API, with the key if it concerns one.
     Kv(Option<String>, Box<KvError>),
     /// Arguments that cannot be used together, or have a wrong form.
@@ -48,6 +50,26 @@ impl Failure {
     /// Returns a failure of the data folder.
     pub(crate) fn data_dir(folder: &Path) -> impl FnOnce(Error) -> Self {
         move |error| Self::DataDir(folder.to_owned(), error)
+    }
+
+    /// Returns a failure of a home.
+    pub(crate) fn of_home(home: &dyn Home) -> impl FnOnce(Error) -> Self {
+        let (place, is_folder) = (home.place(), home.folder().is_some());
+        move |error| match is_folder {
+            true => Self::DataDir(PathBuf::from(place), error),
+            false => Self::Database(place, error),
+        }
+    }
+
+    /// Adds the database to an error of the storage.
+    pub(crate) fn in_database(self, place: &str) -> Self {
+        match self {
+            // An error with a path is about an entry of the tree, not about the database.
+            Self::Tree(error) if error.path().is_none() && error.is_of_storage() => {
+                Self::Database(place.to_owned(), error)
+            }
+            other => other,
+        }
     }
 
     /// Adds the data folder to an error of the storage.
@@ -108,7 +130,7 @@ impl Failure {
     /// quota or rule, 7 I/O.
     pub(crate) fn code(&self) -> u8 {
         match self {
-            Self::Tree(error) => kind_code(error.kind()),
+            Self::Tree(error) | Self::Database(_, error) => kind_code(error.kind()),
             Self::Host(_, error) => match error.kind() {
                 io::ErrorKind::NotFound => 3,
                 io::ErrorKind::AlreadyExists
@@ -155,6 +177,7 @@ impl Failure {
             Self::DataDir(folder, error) => {
                 (error.kind().as_str(), Some(folder.display().to_string()), with_source(error))
             }
+            Self::Database(place, error) => (error.kind().as_str(), Some(place.clone()), with_source(error)),
             Self::Kv(key, error) => (error.code().as_str(), key.clone(), error.message().to_owned()),
             Self::Usage(message) => ("usage", None, message.clone()),
             Self::Reported(_) | Self::Pipe => return,
@@ -309,6 +332,7 @@ impl fmt::Display for Failure {
             Self::Tree(error) => error.fmt(f),
             Self::Host(path, error) => write!(f, "{}: {}", path.display(), host_message(error)),
             Self::DataDir(folder, error) => write!(f, "{}: {}", folder.display(), with_source(error)),
+            Self::Database(place, error) => write!(f, "{place}: {}", with_source(error)),
             Self::Kv(Some(key), error) => write!(f, "{key}: {error}"),
             Self::Kv(None, error) => error.fmt(f),
             Self::Usage(message) => f.write_str(message),

@@ -54,6 +54,13 @@ Global options:
           Data folder [env: GARTH_DATA] [default: depends on the platform, such as
           ~/.local/share/garth]
 
+      --postgres <URL>
+          PostgreSQL database in place of a data folder [env: GARTH_POSTGRES]. As an argument, the
+          URL may have no password
+
+      --postgres-file <FILE>
+          File with the URL of the database, which may have a password [env: GARTH_POSTGRES_FILE]
+
       --account <NAME>
           Account to work on [env: GARTH_ACCOUNT] [default: default]
 
@@ -111,6 +118,13 @@ Global options:
       --data <DIR>
           Data folder [env: GARTH_DATA] [default: depends on the platform, such as
           ~/.local/share/garth]
+
+      --postgres <URL>
+          PostgreSQL database in place of a data folder [env: GARTH_POSTGRES]. As an argument, the
+          URL may have no password
+
+      --postgres-file <FILE>
+          File with the URL of the database, which may have a password [env: GARTH_POSTGRES_FILE]
 
       --account <NAME>
           Account of the keys [env: GARTH_ACCOUNT] [default: default]

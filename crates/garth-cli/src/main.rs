@@ -16,10 +16,12 @@ mod habits;
 mod help;
 mod history;
 mod host_text;
+mod location;
 mod logs;
 mod model_args;
 #[cfg(test)]
 mod named_commands;
+mod opened_home;
 mod out;
 mod patch;
 mod place;
@@ -135,8 +137,8 @@ fn run(verb: &str, cli: Cli) -> Result {
     let running: Pin<Box<dyn Future<Output = Result>>> = Box::pin(cli.verb.run(&mut app));
     let done = runtime.block_on(running.instrument(span));
     // The rest of the output may fail to be written, too.
-    done.and(app.out.flush()).map_err(Failure::without_chat).map_err(|failure| match app.folder() {
-        Ok(folder) => failure.in_data_dir(&folder),
+    done.and(app.out.flush()).map_err(Failure::without_chat).map_err(|failure| match app.location() {
+        Ok(location) => location.failed(failure),
         Err(_) => failure,
     })
 }

@@ -25,7 +25,7 @@ pub(crate) struct ModelArgs {
 impl ModelArgs {
     /// Opens the model that flags, environment or file name; `None` if none is named.
     pub(crate) fn open(self, app: &App) -> Result<Option<ServedModel>> {
-        let config = Config::load(&self.flags.given, &app.folder()?)?;
+        let config = Config::load(&self.flags.given, app.location()?.folder())?;
         open(&config, &config.settings()?)
     }
 }
@@ -45,7 +45,7 @@ impl EmbedderArgs {
 
     /// Opens the service that flags, environment or file name; `None` if none is named.
     pub(crate) fn open(&self, app: &App) -> Result<Option<OwnEmbedder>> {
-        let config = Config::load(&self.flags.given, &app.folder()?)?;
+        let config = Config::load(&self.flags.given, app.location()?.folder())?;
         let settings = config.settings()?;
         let Some(served) = open_embedder(&config, &settings)? else { return Ok(None) };
         let budget = settings.limits.get("embedder_cache").and_then(|bytes| usize::try_from(bytes).ok());

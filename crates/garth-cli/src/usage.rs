@@ -9,8 +9,10 @@ use crate::escape::escaped;
 use crate::words;
 
 /// Global options with a value, which must not be taken for the command.
-pub(crate) const VALUED: [&str; 11] = [
+pub(crate) const VALUED: [&str; 13] = [
     "--data",
+    "--postgres",
+    "--postgres-file",
     "--account",
     "--agent",
     "--overlay",

@@ -24,6 +24,7 @@ mod it {
     mod outbox;
     mod overlay;
     mod past;
+    mod postgres;
     mod preload;
     mod quota;
     mod reading;

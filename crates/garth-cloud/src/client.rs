@@ -1,5 +1,6 @@
 //! Connections to the database.
 
+mod address;
 mod connection;
 mod errors;
 mod pipe;
@@ -7,6 +8,7 @@ mod pool;
 mod server;
 mod settings;
 
+pub use address::Address;
 pub use connection::Connection;
 pub use errors::failed;
 pub use pipe::{Param, Pipe, param};

@@ -4,8 +4,13 @@
 //! transaction has `garth.account` set to 0, and so sees the tables of accounts and keys; those of an account
 //! are written only while it is created and deleted. Times are those of the database, so that servers need no
 //! equal clocks.
+//!
+//! - `accounts`, `requests`, `deletions`: accounts, from their creation to their end;
+//! - `keys`, `new_keys`: API keys;
+//! - `background`: work that a server does by itself on the accounts of all servers.
 
 mod accounts;
+mod background;
 mod deletions;
 mod keys;
 mod new_keys;
@@ -19,8 +24,8 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use garth_engine::home::open_trees::OpenTrees;
 use garth_engine::home::{
-    Account, AccountRequest, Admitted, ApiKey, Home, KeyOwner, KeysPage, Mark, NewKey, Rotated, Rotation,
-    Secret, StoredSize, account_gone,
+    Account, AccountRequest, Admitted, ApiKey, Hasher, Home, KeyOwner, KeysPage, Mark, NewKey, Rotated,
+    Rotation, Secret, StoredSize, account_gone,
 };
 use garth_engine::model::Listing;
 use garth_engine::rule::Registry;
@@ -28,6 +33,7 @@ use garth_engine::stats::HomeStats;
 use garth_engine::{AccountStore, Env, Result};
 
 use self::accounts::Found;
+pub use self::background::Background;
 use self::shared::Shared;
 use crate::client::Pool;
 use crate::schema;
@@ -53,10 +59,39 @@ impl PgHome {
         let conn = pool.connection().await?;
         let created = schema::create(&conn, &env).await;
         let hasher = conn.settle(created).await?;
+        Ok(Self::of(pool, env, registry, hasher))
+    }
+
+    /// Opens the home in a database that has its tables, and creates none.
+    ///
+    /// # Errors
+    /// `NotFound` if the database has no tables of garth; as [`Pool::connect`] and [`schema::check`].
+    pub async fn connect_existing(
+        url: &str,
+        connections: usize,
+        env: Env,
+        registry: Registry,
+    ) -> Result<Self> {
+        let pool = Pool::connect(url, connections).await?;
+        let conn = pool.connection().await?;
+        let checked = schema::check(&conn).await;
+        let hasher = conn.settle(checked).await?;
+        Ok(Self::of(pool, env, registry, hasher))
+    }
+
+    fn of(pool: Arc<Pool>, env: Env, registry: Registry, hasher: Hasher) -> Self {
         // The state of a connection is in the database or in the client, so that no tree turns unsound.
         let trees = OpenTrees::new(OPEN_TREES, |_| true);
-        let next_removal = Mutex::default();
-        Ok(Self { shared: Arc::new(Shared { pool, env, registry, hasher, trees, next_removal }) })
+        let (next_removal, indexing) = (Mutex::default(), Arc::default());
+        Self { shared: Arc::new(Shared { pool, env, registry, hasher, trees, next_removal, indexing }) }
+    }
+
+    /// Returns the background work of a server on the accounts of the database.
+    ///
+    /// # Errors
+    /// `Unavailable` if the system has no random bytes.
+    pub fn background(&self) -> Result<Background> {
+        Background::new(Arc::clone(&self.shared))
     }
 
     /// Runs a call that changes data. It runs to its end even if this future is dropped.
@@ -197,6 +232,7 @@ impl Home for PgHome {
         let mut stats = HomeStats::default();
         self.shared.pool.read_into(&mut stats);
         self.shared.env.read_into(&mut stats);
+        self.shared.indexing.read_into(&mut stats.index);
         stats.open_accounts = u64::try_from(self.shared.trees.names().len()).unwrap_or(u64::MAX);
         stats
     }

@@ -12,10 +12,9 @@
 //! - [`search`]: hits in the index of words, and its merge;
 //! - `values`: values of columns and parameters;
 //! - [`store`]: the tree of an account, as the interfaces use it;
-//! - [`home`]: accounts, their keys and trees.
+//! - [`home`]: accounts, their keys and trees, and the background work of servers on them.
 //!
-//! The engine is being built, and no command uses it yet. It commits every operation, but not directories
-//! whose path has more than 2,304 bytes: these fail with `NameTooLong`. Why its statements are as they are:
+//! `garth serve --postgres` serves it. It commits every operation, but not directories whose path has more than 2,304 bytes: these fail with `NameTooLong`. Why its statements are as they are:
 //! `docs/decisions/postgres-statements.md`.
 
 pub mod client;

@@ -26,16 +26,28 @@ const FORMAT: i32 = 1;
 /// # Errors
 /// `Format` if another format is there; errors of the database.
 pub async fn create(conn: &Connection, env: &Env) -> Result<Hasher> {
-    let made = create_tables(conn, env).await;
-    if made.is_err() {
+    let secret: [u8; 32] = env.random()?;
+    or_roll_back(conn, tables(conn, Some(secret)).await).await
+}
+
+/// Checks the tables of a database, and creates none. Returns the secret of the home.
+///
+/// # Errors
+/// `NotFound` if there are none; otherwise as [`create`].
+pub async fn check(conn: &Connection) -> Result<Hasher> {
+    or_roll_back(conn, tables(conn, None).await).await
+}
+
+async fn or_roll_back<T>(conn: &Connection, done: Result<T>) -> Result<T> {
+    if done.is_err() {
         // The error that led here is returned, not one of the rollback.
         drop(roll_back(conn).await);
     }
-    made
+    done
 }
 
-async fn create_tables(conn: &Connection, env: &Env) -> Result<Hasher> {
-    let secret: [u8; 32] = env.random()?;
+/// Checks the tables. If there are none, creates them with the secret of a new home, if one is given.
+async fn tables(conn: &Connection, new: Option<[u8; 32]>) -> Result<Hasher> {
     let mut pipe = Pipe::new(conn);
     // Servers that start at the same time wait for the first. The number is that of this lock, any other
     // would do.
@@ -48,6 +60,9 @@ async fn create_tables(conn: &Connection, env: &Env) -> Result<Hasher> {
     let is_known = answers[known].first().is_some_and(|row| row.try_get(0).unwrap_or(false));
     let mut pipe = Pipe::new(conn);
     if !is_known {
+        let Some(secret) = new else {
+            return Err(Error::new(ErrorKind::NotFound, "the database has no tables of garth"));
+        };
         pipe.simple(FORMAT_1);
         pipe.query(
             "INSERT INTO garth.format (one, version, secret) VALUES (0, $1, $2)",

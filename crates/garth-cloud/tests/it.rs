@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod it {
+    mod background;
     mod both;
     mod collecting;
     mod clocks;

@@ -560,7 +560,12 @@ fn of_kind(
         _ if code == Code::Unavailable => (Refusal::unavailable().message, None),
         _ => (Refusal::internal().message, None),
     };
-    Refusal { message, remedies, ..refusal }.because(format!("{kind}: {}", chain(error)))
+    let refusal = Refusal { message, remedies, ..refusal }.because(format!("{kind}: {}", chain(error)));
+    match kind {
+        // Mostly a database that cannot be reached for a moment.
+        ErrorKind::Unavailable => refusal.with_header("retry-after", "1"),
+        _ => refusal,
+    }
 }
 
 /// Returns a message of at most [`MAX_MESSAGE`] bytes: the start and the end of a longer one.

@@ -19,7 +19,8 @@ pub(crate) const NAME: &str = "garth.toml";
 const MAX_FILE: u64 = 1 << 20;
 
 /// Global options, which the file cannot set: they decide which file is read, or belong to one command.
-pub(super) const GLOBAL: [&str; 5] = ["data", "config", "account", "agent", "user"];
+pub(super) const GLOBAL: [&str; 7] =
+    ["data", "postgres", "postgres_file", "config", "account", "agent", "user"];
 
 /// Option that the file sets.
 pub(crate) struct Entry {
@@ -106,7 +107,8 @@ fn known(name: &str) -> Result<&'static Setting, String> {
         };
     }
     if GLOBAL.contains(&name) {
-        return Err(format!("{name}: set it by --{name} or in the environment, not here"));
+        let flag = name.replace('_', "-");
+        return Err(format!("{name}: set it by --{flag} or in the environment, not here"));
     }
     // Flags have dashes in place of underscores.
     let spelled = name.replace('-', "_");
@@ -235,6 +237,7 @@ mod tests {
             ("max-body", "there is no option \"max-body\"; did you mean max_body?"),
             ("zzz", "there is no option \"zzz\""),
             ("account", "account: set it by --account or in the environment, not here"),
+            ("postgres_file", "postgres_file: set it by --postgres-file or in the environment, not here"),
         ] {
             assert_eq!(refused(&format!("log = \"info\"\n{name} = 1")), (2, message.to_owned()));
         }

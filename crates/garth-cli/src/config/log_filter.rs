@@ -7,8 +7,8 @@ use tracing_subscriber::EnvFilter;
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
 /// Parts whose events are logged: the crates of garth, and the libraries that log by themselves.
-const PARTS: [&str; 7] =
-    ["garth", "garth_agent", "garth_engine", "garth_server", "rustls", "ureq", "ureq_proto"];
+const PARTS: [&str; 8] =
+    ["garth", "garth_agent", "garth_cloud", "garth_engine", "garth_server", "rustls", "ureq", "ureq_proto"];
 
 /// Parses a filter. The filter of `tracing` alone would take a misspelt level for a part of this name: it
 /// would log all events of a part that does not exist, and no others.
@@ -43,13 +43,14 @@ pub(crate) fn may_be_logged(metadata: &Metadata<'_>) -> bool {
 fn most_of(target: &str) -> Level {
     // The first segment of a target is its crate.
     match target.split("::").next().unwrap_or_default() {
-        "garth" | "garth_agent" | "garth_engine" | "garth_server" => Level::TRACE,
+        "garth" | "garth_agent" | "garth_cloud" | "garth_engine" | "garth_server" => Level::TRACE,
         // Of TLS, `trace` contains complete handshakes.
         "rustls" => Level::DEBUG,
         "ureq" | "ureq_proto" => Level::INFO,
         // It warns of failed requests with their messages, which may quote stored text.
         "rmcp" => Level::ERROR,
-        // A library that is not looked at here may log content, or begin to with a new version.
+        // A library that is not looked at here may log content, or begin to with a new version. That of
+        // PostgreSQL logs statements at `debug`.
         _ => Level::WARN,
     }
 }
@@ -90,6 +91,7 @@ mod tests {
             ("globset", Level::WARN),
             ("rmcp::service", Level::ERROR),
             ("hyper::proto::h1", Level::WARN),
+            ("tokio_postgres::query", Level::WARN),
             ("", Level::WARN),
         ] {
             assert_eq!(most_of(target), most, "{target}");

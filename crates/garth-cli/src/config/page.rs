@@ -45,7 +45,9 @@ variables of the metrics alone have names without `GARTH_`, which their rows sho
   A secret is one line of text: a line end after it is not part of it, other control characters are refused. Its file
   has at most 4,096 bytes.
 - The file cannot set the data folder, the account, the agent and the user: use `--data`, `--account`, `--agent`,
-  `--user`, or `GARTH_DATA`, `GARTH_ACCOUNT`, `GARTH_AGENT`, `GARTH_USER`.
+  `--user`, or `GARTH_DATA`, `GARTH_ACCOUNT`, `GARTH_AGENT`, `GARTH_USER`. Nor can it name a [PostgreSQL
+  database](specs/operators.md#postgresql) in place of the data folder: use `--postgres-file`, `--postgres`,
+  `GARTH_POSTGRES_FILE` or `GARTH_POSTGRES`. Then only a file that `--config` or `GARTH_CONFIG` names is read.
 - `garth backup` does not copy the file.
 
 `garth config` prints each option with its value and the source of the value; three of its lines:

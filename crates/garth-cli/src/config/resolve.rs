@@ -64,28 +64,16 @@ fn variable(name: &str) -> Option<OsString> {
 }
 
 impl Config {
-    /// Reads the configuration of the data folder, whether that exists or not. Fails with its first mistake.
-    pub(crate) fn load(given: &FlagValues, data: &Path) -> Result<Self> {
+    /// Reads the configuration of the data folder, whether that exists or not; without one, only a file that
+    /// is named. Fails with its first mistake.
+    pub(crate) fn load(given: &FlagValues, data: Option<&Path>) -> Result<Self> {
         without_mistakes(Self::read(given, data)?)
     }
 
-    /// Reads the configuration of the data folder, whether that exists or not, with all its mistakes. Options
-    /// with a mistake have their defaults. Fails if the file cannot be read, or is not TOML.
-    pub(crate) fn read(given: &FlagValues, data: &Path) -> Result<(Self, Vec<Mistake>)> {
-        let named = given.config.clone().or_else(|| variable(CONFIG).map(PathBuf::from));
-        let file = named.clone().unwrap_or_else(|| data.join(file::NAME));
-        // Absolute, because file names in it are relative to its folder.
-        let file = std::path::absolute(&file).map_err(Failure::host(&file))?;
-        let contents = match (file::read(&file), named) {
-            (Err(Failure::Host(_, error)), None) if error.kind() == io::ErrorKind::NotADirectory => {
-                let message = "not a directory; set --data or GARTH_DATA to a folder";
-                return Err(Failure::host(data)(io::Error::new(error.kind(), message)));
-            }
-            // A file that was named must exist. The one in the data folder may be missing.
-            (Ok(None), Some(_)) => return Err(Failure::host(&file)(io::ErrorKind::NotFound.into())),
-            (contents, _) => contents?.unwrap_or_default(),
-        };
-        let Contents { entries, wrong } = contents;
+    /// As [`Config::load`], with all mistakes. Options with a mistake have their defaults. Fails if the file
+    /// cannot be read, or is not TOML.
+    pub(crate) fn read(given: &FlagValues, data: Option<&Path>) -> Result<(Self, Vec<Mistake>)> {
+        let (file, Contents { entries, wrong }) = contents(given, data)?;
         let mut mistakes: Vec<Mistake> = wrong
             .into_iter()
             .map(|wrong| Mistake {
@@ -200,6 +188,26 @@ impl Config {
             }
         }
         Ok(settings)
+    }
+}
+
+/// Returns the file of a configuration, and what it sets.
+fn contents(given: &FlagValues, data: Option<&Path>) -> Result<(PathBuf, Contents)> {
+    let named = given.config.clone().or_else(|| variable(CONFIG).map(PathBuf::from));
+    let Some(file) = named.clone().or_else(|| data.map(|data| data.join(file::NAME))) else {
+        return Ok((PathBuf::new(), Contents::default()));
+    };
+    // Absolute, because file names in it are relative to its folder.
+    let file = std::path::absolute(&file).map_err(Failure::host(&file))?;
+    match (file::read(&file), named) {
+        (Err(Failure::Host(_, error)), None) if error.kind() == io::ErrorKind::NotADirectory => {
+            let message = "not a directory; set --data or GARTH_DATA to a folder";
+            let folder = data.unwrap_or(&file);
+            Err(Failure::host(folder)(io::Error::new(error.kind(), message)))
+        }
+        // A file that was named must exist. The one in the data folder may be missing.
+        (Ok(None), Some(_)) => Err(Failure::host(&file)(io::ErrorKind::NotFound.into())),
+        (contents, _) => Ok((file, contents?.unwrap_or_default())),
     }
 }
 

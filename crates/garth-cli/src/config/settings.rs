@@ -49,7 +49,7 @@ pub(crate) enum LogFormat {
     Json,
 }
 
-/// Limits of the data folder, and of computing threads.
+/// Limits of the data folder or database, and of computing threads.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Storage {
     pub(crate) open_trees: usize,
@@ -61,4 +61,6 @@ pub(crate) struct Storage {
     pub(crate) compute_threads: usize,
     pub(crate) compute_queue: usize,
     pub(crate) compute_steps: u64,
+    /// Most connections to a database that takes the place of the data folder.
+    pub(crate) postgres_connections: usize,
 }

@@ -291,6 +291,14 @@ fn storage() -> Vec<Setting> {
         ),
     ];
     storage.extend(computing());
+    storage.push(own(
+        "postgres_connections",
+        Kind::Count { min: 1, max: 10_000 },
+        "16",
+        "Connections to the database of `--postgres`. Those of all servers must be fewer than its \
+         `max_connections`.",
+        |settings, value| settings.storage.postgres_connections = value.size(),
+    ));
     storage
 }
 

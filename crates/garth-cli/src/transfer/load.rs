@@ -473,7 +473,11 @@ fn special(
 /// Returns true if the import cannot continue.
 fn is_fatal(failure: &Failure) -> bool {
     match failure {
-        Failure::Pipe | Failure::Reported(_) | Failure::Usage(_) | Failure::DataDir(..) => true,
+        Failure::Pipe
+        | Failure::Reported(_)
+        | Failure::Usage(_)
+        | Failure::DataDir(..)
+        | Failure::Database(..) => true,
         // Only one file is damaged; the others can still be read.
         Failure::Tree(error) => failure.code() == 7 && !error.is(ErrorKind::Corrupt),
         Failure::Host(..) | Failure::Kv(..) => false,

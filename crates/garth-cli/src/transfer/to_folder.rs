@@ -470,6 +470,7 @@ impl<'r, 'a> Export<'r, 'a> {
                 io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::ReadOnlyFilesystem
             ),
             Failure::DataDir(..)
+            | Failure::Database(..)
             | Failure::Kv(..)
             | Failure::Usage(_)
             | Failure::Reported(_)

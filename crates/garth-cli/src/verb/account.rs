@@ -1,4 +1,4 @@
-//! `garth account`: the accounts of a data folder.
+//! `garth account`: the accounts of a data folder or database.
 
 use std::io::{self, IsTerminal};
 
@@ -62,13 +62,13 @@ impl Account {
                 show(app, &account.id, Some(account.created))
             }
             Action::List => {
-                let home = app.home()?;
+                let home = app.home().await?;
                 each_account(&*home, |account| show(app, &account.id, Some(account.created))).await?;
                 app.out.flush()?;
                 tell_deleted(&*home).await
             }
             Action::Rm { name, yes } => {
-                let home = app.home()?;
+                let home = app.home().await?;
                 // Its deletion was confirmed when it began.
                 if home.finish_deletion(&name).await? {
                     return show(app, &name, None);
@@ -130,7 +130,7 @@ fn confirm(question: &str) -> Result {
 async fn create(app: &App, name: &str) -> Result<garth_engine::home::Account> {
     // Checked first: an invalid name must not leave a new data folder behind.
     garth_engine::home::check_account_id(name)?;
-    if let Ok(home) = app.home() {
+    if let Ok(home) = app.home().await {
         return Ok(home.create_account(name).await?);
     }
     let home = app.home_or_new().await?;

@@ -31,15 +31,17 @@ pub(crate) struct Backup {
 impl Backup {
     pub(crate) async fn run(self, app: &mut App) -> Result {
         app.no_tree("backup")?;
-        let home = app.home()?;
+        let home = app.home().await?;
         let copied = progress::waiting("copying", home.backup(&self.to)).await;
         let copied = copied.map_err(|error| match error.kind() {
             ErrorKind::AlreadyExists => {
                 let error = io::Error::new(io::ErrorKind::AlreadyExists, error.message().to_owned());
                 Failure::Host(self.to.clone(), error)
             }
-            // Errors of the source, not of the copy.
-            ErrorKind::Corrupt | ErrorKind::Format | ErrorKind::Poisoned => Failure::Tree(error),
+            // Errors of the source, not of the copy. A database has tools of its own for it.
+            ErrorKind::Corrupt | ErrorKind::Format | ErrorKind::Poisoned | ErrorKind::Unsupported => {
+                Failure::Tree(error)
+            }
             _ => Failure::data_dir(&self.to)(error),
         })?;
         let (mut accounts, mut failed, mut bytes) = (Vec::new(), Vec::new(), 0);

@@ -26,7 +26,7 @@ pub(crate) struct Config {
 impl Config {
     pub(crate) fn run(self, app: &mut App) -> Result {
         app.no_tree("config")?;
-        let config = Loaded::load(&self.flags.given, &app.folder()?)?;
+        let config = Loaded::load(&self.flags.given, app.location()?.folder())?;
         Services::open(&config, &config.settings()?, &app.env)?;
         let shown: Vec<String> = config.options().iter().map(shown).collect();
         let keys = config.options().iter().map(|option| option.setting.key.len()).max().unwrap_or_default();

@@ -77,7 +77,7 @@ impl Export {
         let exclude = Exclude::new(&self.transfer.exclude)?;
         let to = self.destination(app)?;
         let fs = app.pinned(&self.past).await?;
-        let own = CurrentFolder::new(&*app.home()?)?;
+        let own = CurrentFolder::new(&*app.home().await?)?;
         // Checked before anything is created on this machine.
         let (path, entry) = stat_path(&*fs, &self.from, Follow::Yes).await?;
         let target = self.target(&to, entry.kind)?;

@@ -80,7 +80,7 @@ impl Import {
         self.check_layout(app, source)?;
         let tree = if self.transfer.dry_run { app.tree().await? } else { app.tree_or_new().await? };
         let mut tree = tree.importing();
-        let own = CurrentFolder::new(&*app.home()?)?;
+        let own = CurrentFolder::new(&*app.home().await?)?;
         if source != Source::Stdin {
             own.refuse(&self.from)?;
         }

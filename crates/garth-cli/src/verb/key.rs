@@ -168,7 +168,7 @@ struct Owner {
 
 impl Owner {
     async fn open(app: &App) -> Result<Self> {
-        let home = app.home()?;
+        let home = app.home().await?;
         if app.global.operator {
             return Ok(Self { home, of: KeyOwner::home() });
         }

@@ -298,7 +298,7 @@ impl Accounts {
             return Ok(vec![app.global.account.clone()]);
         }
         let mut names = Vec::new();
-        each_account(&*app.home()?, |account| {
+        each_account(&*app.home().await?, |account| {
             names.push(account.id);
             Ok(())
         })
@@ -313,7 +313,7 @@ impl Accounts {
         doing: &str,
         mut action: impl AsyncFnMut(&mut App, &str, &dyn AccountStore) -> Result,
     ) -> Result {
-        let home = app.home()?;
+        let home = app.home().await?;
         let accounts = self.names(app).await?;
         let bar = progress::spinner();
         let mut failures = Failures::default();

@@ -11,8 +11,8 @@ use serde_json::json;
 use self::client_config::{ConfigClient, program};
 use crate::app::App;
 use crate::args::DEFAULT_AGENT;
-use crate::data_folder;
 use crate::fail::{Failure, Result};
+use crate::location::Location;
 
 /// Serve files and memory to an MCP client over stdin and stdout
 ///
@@ -68,14 +68,15 @@ impl Mcp {
         let (global, chat) = (&app.global, &app.global.chat);
         // A client may start it in another directory, and with other variables.
         let has_folder = global.data.is_some() || std::env::var_os("GARTH_DATA").is_some();
-        let data = match has_folder {
-            true => Some(data_folder::locate(global.data.as_deref())?.to_string_lossy().into_owned()),
-            false => None,
+        let (at, place) = match app.location()? {
+            Location::Database(database) => database.arguments().map(|(at, place)| (at, Some(place)))?,
+            Location::Folder(folder) if has_folder => ("--data", Some(folder.to_string_lossy().into_owned())),
+            Location::Folder(_) => ("--data", None),
         };
         let key = chat.session_key.as_ref().map(ToString::to_string);
         let mut arguments = vec!["mcp".to_owned()];
         for (name, value) in [
-            ("--data", data),
+            (at, place),
             ("--account", global.account_is_named.then(|| global.account.clone())),
             ("--agent", global.agent_is_named.then(|| global.agent.clone())),
             ("--user", chat.user.clone()),

@@ -105,7 +105,7 @@ impl Outbox {
     pub(crate) async fn run(self, app: &mut App) -> Result {
         app.no_tree("outbox")?;
         let (account, env) = (app.global.account.clone(), app.env.clone());
-        let tree = app.account_of(&*app.home()?).await?;
+        let tree = app.account_of(&*app.home().await?).await?;
         let fs: &dyn FileSystem = &*tree;
         match self.action {
             Action::Run { sink, once: true } => {
@@ -161,7 +161,7 @@ async fn run_on(app: &App, sink: SinkArgs) -> Result {
     let mut interrupt = signal(SignalKind::interrupt()).map_err(Failure::stdio)?;
     let mut terminate = signal(SignalKind::terminate()).map_err(Failure::stdio)?;
     let (stop, stopping) = watch::channel(false);
-    let courier = Courier::new(app.home()?, sink).limits(&limits).only(&app.global.account);
+    let courier = Courier::new(app.home().await?, sink).limits(&limits).only(&app.global.account);
     let running = tokio::spawn(courier.run(stopping));
     let (interrupt, terminate) = (std::pin::pin!(interrupt.recv()), std::pin::pin!(terminate.recv()));
     match select(interrupt, terminate).await {

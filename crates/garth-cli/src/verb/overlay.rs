@@ -121,7 +121,7 @@ impl Overlay {
 }
 
 async fn account(app: &App) -> Result<Arc<dyn AccountStore>> {
-    app.account_of(&*app.home()?).await
+    app.account_of(&*app.home().await?).await
 }
 
 /// Returns a batch in the name of the caller, with a message.

@@ -88,7 +88,7 @@ impl Quota {
                 app.out.item(&quota_json(&quota), line(&quota, false))
             }
             Action::List { human_readable, .. } => {
-                let account = app.account_of(&*app.home()?).await?;
+                let account = app.account_of(&*app.home().await?).await?;
                 for quota in account.quotas().await? {
                     app.out.item(&quota_json(&quota), line(&quota, human_readable))?;
                 }
@@ -96,7 +96,7 @@ impl Quota {
             }
             Action::Rm { path } => {
                 let path = parse(&path)?;
-                let account = app.account_of(&*app.home()?).await?;
+                let account = app.account_of(&*app.home().await?).await?;
                 account.remove_quota(&path).await?;
                 let json = json!({"path": path.as_str(), "removed": true});
                 app.out.item(&json, format_args!("removed  {}", escaped(path.as_str())))
@@ -110,7 +110,7 @@ pub(super) async fn all(app: &App) -> Result<Vec<Kept>> {
     if app.no_tree("quota").is_err() {
         return Ok(Vec::new());
     }
-    let account = app.account_of(&*app.home()?).await?;
+    let account = app.account_of(&*app.home().await?).await?;
     Ok(account.quotas().await?)
 }
 

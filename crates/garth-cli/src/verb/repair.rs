@@ -127,7 +127,7 @@ impl Repair {
                 let root = TreePath::parse(&format!("/{ACCOUNTS}/{account}"))?;
                 Ok(Scope::open(&*self.open(app, folder)?, &root).await?)
             }
-            None => Ok(app.home()?.open(account).await?),
+            None => Ok(app.home().await?.open(account).await?),
         }
     }
 

@@ -165,7 +165,7 @@ impl Retention {
     pub(crate) async fn run(self, app: &mut App) -> Result {
         app.no_tree("retention")?;
         let state = match self.action.unwrap_or(Action::Show) {
-            Action::Show => account_of(app, &*app.home()?).await?.retention().await?,
+            Action::Show => account_of(app, &*app.home().await?).await?.retention().await?,
             Action::Set { age, commits, max_stored, force } => {
                 check(age, commits, max_stored, force)?;
                 let account = account_of(app, &*app.home_of_account().await?).await?;
@@ -197,7 +197,7 @@ impl Retention {
                 .await?
             }
             Action::Rm { pattern } => {
-                let account = account_of(app, &*app.home()?).await?;
+                let account = account_of(app, &*app.home().await?).await?;
                 let pattern = PathPattern::parse_stored(&pattern)?;
                 change(&*account, |limits| {
                     let before = limits.content.len();

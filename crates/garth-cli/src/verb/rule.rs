@@ -109,13 +109,13 @@ impl Rule {
                 set(app, &*account, rule, force).await
             }
             Action::List => {
-                let account = app.account_of(&*app.home()?).await?;
+                let account = app.account_of(&*app.home().await?).await?;
                 let mut rules = account.rules().await?;
                 rules.sort_by(|one, other| one.pattern().as_str().cmp(other.pattern().as_str()));
                 rules.iter().try_for_each(|rule| app.out.item(&rule_json(rule), rule_text(rule)))
             }
             Action::Rm { pattern, constraint } => {
-                let account = app.account_of(&*app.home()?).await?;
+                let account = app.account_of(&*app.home().await?).await?;
                 let pattern = PathPattern::parse_stored(&pattern)?;
                 if account.remove_rule(&pattern, &constraint).await? {
                     return Ok(());

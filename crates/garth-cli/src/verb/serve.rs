@@ -35,14 +35,19 @@ use crate::logs;
 /// --max-body is GARTH_MAX_BODY and max_body. `--help` lists all limits; `garth config` prints the values in
 /// force.
 ///
-/// With --check, checks the options, the files with secrets, the addresses and the data folder, prints what
-/// the server would do, and ends: with exit code 0, or with 2 if anything is wrong. It changes nothing.
+/// With --postgres, --postgres-file or their variables, the accounts are in a PostgreSQL database, which any
+/// number of servers share. The first start creates the tables; the role must own the database then.
 ///
-/// With --json, prints one object when it accepts connections: url, data, account, key (null unless new).
-/// With --check: addresses, in_use, data, state (missing, current or older), account, creates_key, hosts
-/// (null for any), origins, limits_calls, sink, model, embedder.
+/// With --check, checks the options, the files with secrets, the addresses and the data folder or database,
+/// prints what the server would do, and ends: with exit code 0, or with 2 if anything is wrong. It changes
+/// nothing.
+///
+/// With --json, prints one object when it accepts connections: url, data (a folder, or a URL without
+/// secrets), account, key (null unless new). With --check: addresses, in_use, data, state (missing, current or
+/// older), account, creates_key, hosts (null for any), origins, limits_calls, sink, model, embedder.
 #[derive(Args, Debug)]
-#[command(after_help = "Examples:\n  garth serve --listen 127.0.0.1:0 --json\n  garth serve --check")]
+#[command(after_help = "Examples:\n  garth serve --listen 127.0.0.1:0 --json\n  garth serve --check\n  \
+                        garth serve --postgres-file /etc/garth/database-url")]
 pub(crate) struct Serve {
     /// Check the configuration, print what the server would do, and exit
     #[arg(long)]
@@ -57,7 +62,7 @@ impl Serve {
         if self.check {
             return check(app, &self.flags.given).await;
         }
-        let config = Config::load(&self.flags.given, &app.folder()?)?;
+        let config = Config::load(&self.flags.given, app.location()?.folder())?;
         let settings = config.settings()?;
         logs::start(&settings.log, settings.log_format, settings.access_log)?;
         app.open_within(&settings.storage);
@@ -67,6 +72,7 @@ impl Serve {
         // shown once.
         let (listeners, urls) = bind_all(&settings.listen, config.is_default("listen"), settings.backlog)?;
         let home = app.home_of_account().await?;
+        let background = app.background()?;
         let account = app.global.account.clone();
         let key = first_key(&*home, &account).await?;
         let signals = Signals::listen()?;
@@ -78,12 +84,18 @@ impl Serve {
         let collecting = Collecting { history: settings.collect_history };
         let courier = Courier::new(Arc::clone(&home), sink).limits(&settings.limits).repairing();
         let courier = courier.collecting(collecting).resetting(model).metrics(&metrics);
+        let background = background.map(|background| {
+            tokio::spawn(background.collecting(settings.storage.collecting).run(stopping.clone()))
+        });
         let courier = tokio::spawn(courier.run(stopping));
         let served = garth_server::serve(home, listeners, options, signals.told_to_stop()).await;
         // After the server, because its last requests may commit events.
         stop.send_replace(true);
-        // It does not panic. If it did, its leases would end after a minute.
+        // Neither panics. If one did, its leases would end after a minute.
         let _ = courier.await;
+        if let Some(background) = background {
+            let _ = background.await;
+        }
         served.map_err(Failure::host(Path::new("serve")))
     }
 }

@@ -77,7 +77,7 @@ impl Counted {
 impl Status {
     pub(crate) async fn run(self, app: &mut App) -> Result {
         app.no_tree("status")?;
-        let home = app.home()?;
+        let home = app.home().await?;
         let name = app.global.account.clone();
         let account = app.account_of(&*home).await?;
         let head = account.head().await?;

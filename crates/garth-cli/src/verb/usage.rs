@@ -43,7 +43,7 @@ impl Usage {
         app.no_tree("usage")?;
         let path =
             TreePath::parse(&self.path).map_err(|error| Failure::Usage(format!("{}: {error}", self.path)))?;
-        let usage = app.account_of(&*app.home()?).await?.usage(&path).await?;
+        let usage = app.account_of(&*app.home().await?).await?.usage(&path).await?;
         app.out.item(&to_json(&usage), to_text(&usage, self.human_readable))
     }
 }

@@ -105,6 +105,8 @@ pub(crate) fn bare(args: &[&str]) -> Command {
         "ENABLE_METRICS",
         "METRICS_TOKEN",
         "GARTH_DATA",
+        "GARTH_POSTGRES",
+        "GARTH_POSTGRES_FILE",
         "GARTH_ACCOUNT",
         "GARTH_AGENT",
         "GARTH_CONFIG",

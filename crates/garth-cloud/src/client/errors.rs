@@ -1,10 +1,34 @@
 //! Errors of the database as errors of garth.
 
+use std::fmt;
+
 use garth_engine::{Error, ErrorKind};
+use tokio_postgres::error::DbError;
+
+/// Error of the database as a cause for the log: without the details of the database, which quote rows.
+#[derive(Debug)]
+struct Refused {
+    code: String,
+    message: String,
+}
+
+impl From<&DbError> for Refused {
+    fn from(error: &DbError) -> Self {
+        Self { code: error.code().code().to_owned(), message: error.message().to_owned() }
+    }
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} (SQLSTATE {})", self.message, self.code)
+    }
+}
+
+impl std::error::Error for Refused {}
 
 /// Returns an error of the database as one of garth.
 pub fn failed(error: tokio_postgres::Error) -> Error {
-    let Some(code) = error.code() else {
+    let Some(refused) = error.as_db_error() else {
         let message = if error.is_closed() {
             "the connection to the database is closed; try again"
         } else {
@@ -12,8 +36,8 @@ pub fn failed(error: tokio_postgres::Error) -> Error {
         };
         return Error::new(ErrorKind::Unavailable, message).with_source(error);
     };
-    let (kind, message) = of_code(code.code());
-    Error::new(kind, message).with_source(error)
+    let (kind, message) = of_code(refused.code().code());
+    Error::new(kind, message).with_source(Refused::from(refused))
 }
 
 /// Returns kind and message of an error with this SQLSTATE.

@@ -12,9 +12,9 @@ use garth_engine::{Error, ErrorKind, Result};
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_postgres::Config;
-use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
 use tracing::Instrument as _;
 
+use super::address::{config_of, place};
 use super::connection::Connection;
 use super::pipe::Pipe;
 use super::server::check_server;
@@ -23,12 +23,6 @@ use super::server::check_server;
 const WORKERS: usize = 2;
 /// Limit on the time that a call waits for a connection.
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
-/// Limit on the time to connect to a host, unless the URL has another one.
-const LONGEST_CONNECT: Duration = Duration::from_secs(10);
-/// Time without an answer after which the network is probed, so that a lost server is noticed.
-const PROBE_AFTER: Duration = Duration::from_secs(30);
-/// Time that sent bytes may stay without acknowledgement.
-const LONGEST_SILENCE: Duration = Duration::from_secs(20);
 
 /// Pool of connections to one database. Its threads end when it is dropped.
 pub struct Pool {
@@ -62,7 +56,8 @@ impl Pool {
     /// # Errors
     /// - `InvalidArgument` for a URL that cannot be parsed; `Unsupported` if it requires TLS.
     /// - `Unsupported` for a server before PostgreSQL 15, one that runs with `fsync=off`, unless the options of
-    ///   the URL set `garth.fsync_elsewhere` to `on`, or a database whose encoding is not UTF-8.
+    ///   the URL set `garth.fsync_elsewhere` to `on`, a role with `synchronous_commit=off`, or a database whose
+    ///   encoding is not UTF-8.
     /// - `ReadOnly` for a standby.
     /// - `AccessDenied` for a role that row-level security does not bind, or that the server refuses.
     /// - `Unavailable` if the server cannot be reached, or the system provides no thread.
@@ -140,25 +135,14 @@ impl Pool {
         Arc::clone(&self.background).try_acquire_owned().ok()
     }
 
+    /// Returns the most connections that may be open.
+    pub fn limit(&self) -> usize {
+        self.limit
+    }
+
     /// Returns the URL of the database without user, password and options, to show it.
     pub fn place(&self) -> String {
-        let ports = self.config.get_ports();
-        let hosts = self.config.get_hosts().iter().enumerate().map(|(at, host)| {
-            let host = match host {
-                Host::Tcp(name) if name.contains(':') => format!("[{name}]"),
-                Host::Tcp(name) => name.clone(),
-                Host::Unix(folder) => folder.display().to_string(),
-            };
-            // One port may be that of all hosts.
-            match ports.get(at).or(ports.first()) {
-                Some(port) => format!("{host}:{port}"),
-                None => host,
-            }
-        });
-        let hosts: Vec<String> = hosts.collect();
-        // The name of the role is that of the database by default.
-        let database = self.config.get_dbname().or(self.config.get_user()).unwrap_or_default();
-        format!("postgresql://{}/{database}", hosts.join(","))
+        place(&self.config)
     }
 
     /// Adds the counts of connections and of calls that wait for one to `stats`.
@@ -262,66 +246,5 @@ impl fmt::Debug for Pool {
 impl fmt::Debug for PooledConnection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PooledConnection").finish_non_exhaustive()
-    }
-}
-
-/// Parses a URL. Errors repeat nothing of it: it may have a password.
-fn config_of(url: &str) -> Result<Config> {
-    let invalid = |_| {
-        Error::invalid(
-            "the URL of the database is not valid; write it as postgresql://USER@HOST:PORT/DATABASE",
-        )
-    };
-    let mut config: Config = url.parse().map_err(invalid)?;
-    if config.get_ssl_mode() == SslMode::Require {
-        let message = "TLS to the database is not supported; connect through a proxy on this machine, and \
-            remove `sslmode` from the URL";
-        return Err(Error::new(ErrorKind::Unsupported, message));
-    }
-    // After a failover, the first host that answers may be a standby.
-    let takes_any = config.get_target_session_attrs() == TargetSessionAttrs::Any;
-    if takes_any && config.get_hosts().len() > 1 {
-        config.target_session_attrs(TargetSessionAttrs::ReadWrite);
-    }
-    if config.get_connect_timeout().is_none() {
-        config.connect_timeout(LONGEST_CONNECT);
-    }
-    config.keepalives_idle(PROBE_AFTER).keepalives_interval(PROBE_AFTER / 3).keepalives_retries(3);
-    config.tcp_user_timeout(LONGEST_SILENCE);
-    if config.get_application_name().is_none() {
-        config.application_name("garth");
-    }
-    Ok(config)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn urls_that_require_tls_are_refused() {
-        let error = config_of("postgresql://garth@localhost/garth?sslmode=require").unwrap_err();
-        assert!(error.is(ErrorKind::Unsupported), "{error}");
-        config_of("postgresql://garth@localhost/garth?sslmode=prefer").unwrap();
-    }
-
-    #[test]
-    fn one_of_several_hosts_must_be_the_primary() {
-        let attrs = |url: &str| config_of(url).unwrap().get_target_session_attrs();
-        assert_eq!(attrs("postgresql://garth@one/garth"), TargetSessionAttrs::Any);
-        assert_eq!(attrs("postgresql://garth@one,two/garth"), TargetSessionAttrs::ReadWrite);
-    }
-
-    #[test]
-    fn error_of_a_url_repeats_nothing_of_it() {
-        for url in [
-            concat!("postgresql://garth", ":hidden", "@localhost:port/garth"),
-            "hidden",
-            "postgresql://hidden?hidden=1",
-        ] {
-            let error = config_of(url).unwrap_err();
-            assert!(error.is(ErrorKind::InvalidArgument), "{error}");
-            assert!(!format!("{error} {error:?}").contains("hidden"), "{error:?}");
-        }
     }
 }

@@ -10,12 +10,12 @@ use super::pipe::Pipe;
 /// Oldest version of PostgreSQL, as `server_version_num` has it.
 const OLDEST: i64 = 150_000;
 
-/// Version, encoding, `fsync`, the setting by which operators accept `fsync=off`, true for a
-/// standby, and true if row-level security does not bind the role.
+/// Version, encoding, `fsync`, the setting by which operators accept `fsync=off`, `synchronous_commit`, true for
+/// a standby, and true if row-level security does not bind the role.
 const SERVER: &str = "SELECT current_setting('server_version_num')::bigint,
     current_setting('server_encoding'), current_setting('fsync'),
     coalesce(current_setting('garth.fsync_elsewhere', true) IN ('on', 'true', 'yes', '1'), false),
-    pg_is_in_recovery(),
+    current_setting('synchronous_commit'), pg_is_in_recovery(),
     (SELECT r.rolsuper OR r.rolbypassrls FROM pg_roles r WHERE r.rolname = current_user)";
 
 /// Properties of a server and its role.
@@ -25,6 +25,7 @@ struct Server {
     fsync: String,
     /// True if commits survive a crash of the server without `fsync`, as operators say.
     syncs_elsewhere: bool,
+    synchronous_commit: String,
     is_standby: bool,
     /// `None` for a role that cannot be judged, because it has no row.
     is_exempt: Option<bool>,
@@ -51,8 +52,9 @@ impl Server {
             encoding: row.try_get(1).map_err(failed)?,
             fsync: row.try_get(2).map_err(failed)?,
             syncs_elsewhere: row.try_get(3).map_err(failed)?,
-            is_standby: row.try_get(4).map_err(failed)?,
-            is_exempt: row.try_get(5).map_err(failed)?,
+            synchronous_commit: row.try_get(4).map_err(failed)?,
+            is_standby: row.try_get(5).map_err(failed)?,
+            is_exempt: row.try_get(6).map_err(failed)?,
         })
     }
 
@@ -76,6 +78,12 @@ impl Server {
             let message = "the database runs with fsync=off and would lose commits in a crash; set fsync to \
                 on, or, if the service stores each commit elsewhere, add \
                 `options=-c%20garth.fsync_elsewhere%3Don` to the URL";
+            return unsupported(message.to_owned());
+        }
+        // The other values wait at least for the disk of the server.
+        if self.synchronous_commit == "off" {
+            let message =
+                "the role has synchronous_commit=off, and commits would be lost in a crash; set it to on";
             return unsupported(message.to_owned());
         }
         // It shows an older state than the commits that were acknowledged.
@@ -103,13 +111,17 @@ mod tests {
             encoding: encoding.to_owned(),
             fsync: fsync.to_owned(),
             syncs_elsewhere: false,
+            synchronous_commit: "on".to_owned(),
             is_standby: false,
             is_exempt: Some(false),
         };
         let good = || server(150_000, "UTF8", "on");
         good().check().unwrap();
         Server { fsync: "off".to_owned(), syncs_elsewhere: true, ..good() }.check().unwrap();
+        let waiting = |setting: &str| Server { synchronous_commit: setting.to_owned(), ..good() };
+        waiting("remote_apply").check().unwrap();
         for (refused, kind, word) in [
+            (waiting("off"), ErrorKind::Unsupported, "synchronous_commit"),
             (server(149_999, "UTF8", "on"), ErrorKind::Unsupported, "version 15"),
             (server(170_002, "SQL_ASCII", "on"), ErrorKind::Unsupported, "UTF8"),
             (server(170_002, "UTF8", "off"), ErrorKind::Unsupported, "fsync"),

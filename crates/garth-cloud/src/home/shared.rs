@@ -1,5 +1,6 @@
 //! State of a home.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
@@ -7,6 +8,7 @@ use garth_engine::Env;
 use garth_engine::home::Hasher;
 use garth_engine::home::open_trees::OpenTrees;
 use garth_engine::rule::Registry;
+use garth_engine::stats::IndexStats;
 
 use crate::client::Pool;
 use crate::store::PgStore;
@@ -21,4 +23,34 @@ pub(super) struct Shared {
     pub(super) trees: OpenTrees<PgStore>,
     /// Time before which the rounds do not try again to delete the rows of deleted accounts.
     pub(super) next_removal: Mutex<Option<Instant>>,
+    /// Counts of the work on search indexes.
+    pub(super) indexing: Arc<IndexCounts>,
+}
+
+/// Counts of the work on search indexes.
+#[derive(Debug, Default)]
+pub(super) struct IndexCounts {
+    behind: AtomicU64,
+    steps: AtomicU64,
+    failures: AtomicU64,
+}
+
+impl IndexCounts {
+    /// Sets the number of accounts whose index is behind, as far as this server knows.
+    pub(super) fn set_behind(&self, accounts: usize) {
+        self.behind.store(u64::try_from(accounts).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    /// Counts a step.
+    pub(super) fn count(&self, is_ok: bool) {
+        let of = if is_ok { &self.steps } else { &self.failures };
+        of.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Copies the counts to those of a home.
+    pub(super) fn read_into(&self, stats: &mut IndexStats) {
+        stats.behind = self.behind.load(Ordering::Relaxed);
+        stats.steps = self.steps.load(Ordering::Relaxed);
+        stats.failures = self.failures.load(Ordering::Relaxed);
+    }
 }

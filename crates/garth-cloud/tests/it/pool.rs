@@ -141,6 +141,30 @@ fn server_that_does_not_sync_is_refused() {
 }
 
 #[test]
+fn role_that_does_not_wait_for_the_disk_is_refused() {
+    let cluster = Cluster::in_memory().unwrap();
+    cluster.psql(&cluster.admin_url(), "ALTER ROLE garth SET synchronous_commit = off").unwrap();
+    let error = block_on(Pool::connect(&cluster.tcp_url(), 1)).unwrap_err();
+    assert!(error.is(ErrorKind::Unsupported) && error.message().contains("synchronous_commit"), "{error}");
+}
+
+#[test]
+fn errors_quote_no_rows() {
+    let cluster = Cluster::in_memory().unwrap();
+    block_on(async {
+        let pool = Pool::connect(&cluster.tcp_url(), 1).await.unwrap();
+        let conn = pool.connection().await.unwrap();
+        let mut pipe = Pipe::new(&conn);
+        pipe.simple("CREATE TABLE secret (text text PRIMARY KEY); INSERT INTO secret VALUES ('hidden')");
+        pipe.simple("INSERT INTO secret VALUES ('hidden')");
+        let error = pipe.run().await.unwrap_err();
+        let cause = std::error::Error::source(&error).unwrap();
+        assert!(cause.to_string().contains("secret_pkey") && cause.to_string().contains("23505"), "{cause}");
+        assert!(!format!("{cause} {error:?}").contains("hidden"), "{error:?}");
+    });
+}
+
+#[test]
 fn errors_of_connecting_say_what_to_do() {
     let cluster = Cluster::in_memory().unwrap();
     let connect = |url: &str| block_on(Pool::connect(url, 1)).unwrap_err();

@@ -97,6 +97,8 @@ fn clients_see_no_details_of_failed_storage() {
         assert!(!refusal.message.contains("/srv") && refusal.has_cause(), "{}", refusal.message);
         let can_repeat = refusal.message.contains("try again");
         assert_eq!(can_repeat, refusal.code == Code::Unavailable, "{}", refusal.message);
+        let says_when = refusal.into_response().headers().contains_key("retry-after");
+        assert_eq!(says_when, kind == ErrorKind::Unavailable, "{kind}");
     }
 }
 

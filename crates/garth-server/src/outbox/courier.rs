@@ -219,12 +219,17 @@ impl Courier {
         let (mut next_round, mut next_tick) = (Instant::now(), Instant::now());
         loop {
             let now = Instant::now();
-            if now >= next_round {
-                self.round().await;
+            let is_round = now >= next_round;
+            if is_round || now >= next_tick {
+                // Cut off by the end: a database that hangs must not delay it.
+                tokio::select! {
+                    () = told_to_stop(&mut stopping) => break,
+                    () = self.check(is_round) => {}
+                }
+            }
+            if is_round {
                 // So that checks take at most a tenth of the time, however many accounts there are.
                 next_round = Instant::now() + self.limits.courier_interval.max(now.elapsed() * 10);
-            } else if now >= next_tick {
-                self.tick().await;
             }
             next_tick = Instant::now() + self.limits.courier_tick;
             self.visit(&mut tasks);
@@ -249,6 +254,11 @@ impl Courier {
             self.visited(visited.ok(), &mut tasks.deliveries);
         }
         while tasks.deliveries.join_next().await.is_some() {}
+    }
+
+    /// Checks all accounts in a round, and otherwise those with recent commits.
+    async fn check(&mut self, is_round: bool) {
+        if is_round { self.round().await } else { self.tick().await }
     }
 
     /// Checks all accounts, and lets go of those that were deleted.

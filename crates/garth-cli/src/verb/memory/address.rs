@@ -123,9 +123,9 @@ async fn owner(app: &App) -> Result<Owner> {
             return Ok(Owner("users", user));
         }
         // Without a data folder the agent has no settings that could name an owner.
-        if let Err(failure) = app.home() {
+        if let Err(failure) = app.home().await {
             return match &failure {
-                Failure::DataDir(_, error) if error.is(ErrorKind::NotFound) => {
+                Failure::DataDir(_, error) | Failure::Database(_, error) if error.is(ErrorKind::NotFound) => {
                     Ok(Owner("users", garth_agent::DEFAULT_USER.to_owned()))
                 }
                 _ => Err(failure),

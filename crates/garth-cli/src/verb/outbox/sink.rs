@@ -23,7 +23,7 @@ pub(crate) struct SinkArgs {
 impl SinkArgs {
     /// Returns the sink that flags, environment or file name, if any, and the limits of deliveries.
     pub(crate) fn open(self, app: &App) -> Result<(Option<Arc<dyn Sink>>, Limits)> {
-        let config = Config::load(&self.flags.given, &app.folder()?)?;
+        let config = Config::load(&self.flags.given, app.location()?.folder())?;
         let settings = config.settings()?;
         Ok((open(&config, &settings, &app.env)?, settings.limits))
     }

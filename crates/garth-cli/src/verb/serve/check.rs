@@ -1,5 +1,6 @@
 //! `garth serve --check`: checks all that a start reads, and prints what the server would do.
 
+use garth_engine::ErrorKind;
 use garth_engine::datadir::FolderState;
 use serde_json::json;
 
@@ -11,6 +12,7 @@ use crate::config::{Config, FlagValues, Group, Settings};
 use crate::data_folder;
 use crate::escape::{escaped, escaped_account};
 use crate::fail::{Failure, Failures, Result};
+use crate::location::Location;
 
 /// Data folder and account, as a start would find them.
 struct Data {
@@ -22,7 +24,8 @@ struct Data {
 /// Checks the configuration and prints what the server would do. Reports all mistakes that do not depend on
 /// each other, with the exit code of usage errors.
 pub(super) async fn check(app: &mut App, flags: &FlagValues) -> Result {
-    let (config, mistakes) = Config::read(flags, &app.folder()?).map_err(as_usage)?;
+    let location = app.location().map_err(as_usage)?;
+    let (config, mistakes) = Config::read(flags, location.folder()).map_err(as_usage)?;
     let settings = config.settings().map_err(as_usage)?;
     app.open_within(&settings.storage);
     let as_json = app.global.json;
@@ -39,11 +42,11 @@ pub(super) async fn check(app: &mut App, flags: &FlagValues) -> Result {
     }
     let addresses = check_all(&settings.listen, config.is_default("listen"));
     let addresses = kept(&mut failures, addresses, as_json)?;
-    let data = data(app).await;
+    let data = data(app, &location).await;
     let data = kept(&mut failures, data, as_json)?;
     failures.done()?;
     match (addresses, data) {
-        (Some(addresses), Some(data)) => print(app, (&config, &settings), &addresses, &data),
+        (Some(addresses), Some(data)) => print(app, (&config, &settings), &addresses, (&location, &data)),
         // It was reported.
         _ => Ok(()),
     }
@@ -68,17 +71,26 @@ fn kept<T>(failures: &mut Failures, checked: Result<T>, as_json: bool) -> Result
     }
 }
 
-/// Looks at the data folder. Trees are not opened: that would lock out a server of an older garth.
-async fn data(app: &App) -> Result<Data> {
-    let folder = app.folder()?;
-    let state = data_folder::builder().inspect(&folder).map_err(Failure::data_dir(&folder))?;
+/// Looks at the data folder or database. Trees are not opened: that would lock out a server of an older
+/// garth.
+async fn data(app: &App, location: &Location) -> Result<Data> {
     let account = &app.global.account;
+    let state = match location {
+        Location::Folder(folder) => {
+            data_folder::builder().inspect(folder).map_err(Failure::data_dir(folder))?
+        }
+        Location::Database(_) => match app.home().await {
+            Ok(_) => FolderState::Current,
+            Err(Failure::Database(_, error)) if error.is(ErrorKind::NotFound) => FolderState::Missing,
+            Err(failure) => return Err(failure),
+        },
+    };
     let creates_key = match state {
         FolderState::Missing if account == data_folder::DEFAULT_ACCOUNT => Some(true),
         // Opening it would migrate it.
         FolderState::Older => None,
         // With another account, a missing folder is refused.
-        FolderState::Missing | FolderState::Current => Some(!has_key(&*app.home()?, account).await?),
+        FolderState::Missing | FolderState::Current => Some(!has_key(&*app.home().await?, account).await?),
     };
     Ok(Data { state, creates_key })
 }
@@ -87,7 +99,7 @@ fn print(
     app: &mut App,
     (config, settings): (&Config, &Settings),
     addresses: &[Address],
-    data: &Data,
+    (location, data): (&Location, &Data),
 ) -> Result {
     let is_local = addresses.iter().all(|one| one.address.ip().to_canonical().is_loopback());
     let limits_calls = settings.limit_calls.unwrap_or(!is_local);
@@ -96,7 +108,7 @@ fn print(
         hosts if hosts.is_empty() || hosts.iter().any(|host| host == "*") => None,
         hosts => Some(hosts.to_vec()),
     };
-    let (folder, account) = (app.folder()?, app.global.account.clone());
+    let (place, account) = (location.shown(), app.global.account.clone());
     let url = |one: &Address| format!("http://{}", one.address);
     let urls: Vec<String> = addresses.iter().map(url).collect();
     let in_use: Vec<String> = addresses.iter().filter(|one| one.in_use).map(url).collect();
@@ -108,7 +120,7 @@ fn print(
     let limits = if limits_calls { "calls are limited" } else { "calls are not limited" };
     let shown = |key: &str| config.shown(key).unwrap_or_else(|| "none".to_owned());
     let json = json!({
-        "addresses": urls, "in_use": in_use, "data": folder.display().to_string(), "state": state,
+        "addresses": urls, "in_use": in_use, "data": place, "state": state,
         "account": account, "creates_key": data.creates_key, "hosts": hosts, "origins": settings.origins,
         "limits_calls": limits_calls, "sink": settings.sink.is_some(), "model": settings.model,
         "embedder": settings.embedder,
@@ -116,7 +128,7 @@ fn print(
     let lines = [
         ("address", urls.join("  ")),
         ("in use", if in_use.is_empty() { "none".to_owned() } else { in_use.join("  ") }),
-        ("data", format!("{}{future}", folder.display())),
+        ("data", format!("{place}{future}")),
         ("account", escaped_account(&account).into_owned()),
         ("API key", key_text(data.creates_key).to_owned()),
         ("hosts", hosts.map_or_else(|| "any".to_owned(), |hosts| hosts_text(&hosts))),
