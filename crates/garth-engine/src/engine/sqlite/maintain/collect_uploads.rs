@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 
+use crate::engine::relational::uploads::DISCARDED;
 use crate::engine::sqlite::filesystem::Inner;
 use crate::engine::sqlite::maintain::step::{Times, Turn};
 use crate::engine::sqlite::tables::staged::{self, Due};
@@ -17,18 +18,17 @@ use crate::fs::store::Collected;
 use crate::runtime::ticker::Tick;
 
 /// Time for which content that commits may have used stays in its file: reads of other processes, and
-/// backups, may have begun before it was removed. The bytes of an upload that is given up take the room of
-/// its owner for as long, whatever is removed, so that the room reveals nothing.
+/// backups, may have begun before it was removed.
 const GRACE: Duration = Duration::from_secs(3600);
 
 impl SqliteFs {
     /// Gives up a finished upload of the owner of this handle, and removes what no other content shares, with
-    /// its file. Its room stays taken for [`GRACE`].
+    /// its file. Its room stays taken for [`DISCARDED`] seconds.
     pub(crate) async fn give_up(&self, id: u128) -> Result<()> {
         let (owner, writer) = (self.reach.owner_key().to_owned(), Arc::clone(&self.inner.writer));
         let env = self.inner.runtime.env().clone();
         let now = env.now();
-        let until = now.plus_seconds(GRACE.as_secs().cast_signed());
+        let until = now.plus_seconds(DISCARDED);
         let end = move |conn: &Connection| {
             let bytes = staged::end(conn, id, &owner)?;
             // Here, as the caller may drop the future.
