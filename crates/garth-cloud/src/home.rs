@@ -30,6 +30,7 @@ use garth_engine::{AccountStore, Env, Result};
 use self::accounts::Found;
 use self::shared::Shared;
 use crate::client::Pool;
+use crate::holds::Instance;
 use crate::schema;
 use crate::store::PgStore;
 
@@ -56,7 +57,19 @@ impl PgHome {
         // The state of a connection is in the database or in the client, so that no tree turns unsound.
         let trees = OpenTrees::new(OPEN_TREES, |_| true);
         let next_removal = Mutex::default();
-        Ok(Self { shared: Arc::new(Shared { pool, env, registry, hasher, trees, next_removal }) })
+        let instance = Instance::new(Arc::clone(&pool), env.clone())?;
+        instance.tick().await?;
+        Ok(Self { shared: Arc::new(Shared { pool, env, registry, hasher, trees, instance, next_removal }) })
+    }
+
+    /// Renews the leases of this server on what it holds open, once a minute: call it every second. If it
+    /// fails, or is not called for minutes, open files without a name and views of the past fail with
+    /// `Unavailable`.
+    ///
+    /// # Errors
+    /// Errors of the database: a call some seconds later tries again.
+    pub async fn tick(&self) -> Result<()> {
+        self.to_its_end(|home| async move { home.instance.tick().await }).await
     }
 
     /// Runs a call that changes data. It runs to its end even if this future is dropped.
@@ -80,8 +93,8 @@ impl Shared {
         if let Some(tree) = self.trees.held(folder, &mut turn)? {
             return Ok(tree);
         }
-        let (pool, env, registry) = (Arc::clone(&self.pool), self.env.clone(), self.registry.clone());
-        let tree = PgStore::new(pool, found.number, env, registry).without_system().await?;
+        let tree = PgStore::of(&self.instance, found.number, self.registry.clone());
+        let tree = tree.without_system().await?;
         Ok(self.trees.put(folder, &mut turn, tree))
     }
 }
@@ -197,6 +210,7 @@ impl Home for PgHome {
         let mut stats = HomeStats::default();
         self.shared.pool.read_into(&mut stats);
         self.shared.env.read_into(&mut stats);
+        self.shared.instance.read_into(&mut stats);
         stats.open_accounts = u64::try_from(self.shared.trees.names().len()).unwrap_or(u64::MAX);
         stats
     }

@@ -9,7 +9,8 @@
 //! - [`query_keys`]: nodes by the keys that are derived from them;
 //! - `reads`: rows that reads of a tree fetch, in rounds;
 //! - [`search`]: hits in the index of words, and its merge;
-//! - `values`: values of columns and parameters;
+//! - `holds`: what servers hold open; `uploads`: content before its commit;
+//! - `transaction`: transactions of these; `values`: values of columns and parameters;
 //! - [`store`]: the tree of an account, as the interfaces use it;
 //! - [`home`]: accounts, their keys and trees.
 //!
@@ -20,6 +21,7 @@
 pub mod client;
 pub mod commit;
 mod control;
+mod holds;
 pub mod home;
 pub mod indexing;
 pub mod query_keys;
@@ -28,4 +30,6 @@ pub mod rows;
 pub mod schema;
 pub mod search;
 pub mod store;
+mod transaction;
+mod uploads;
 mod values;

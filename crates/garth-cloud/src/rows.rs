@@ -25,4 +25,6 @@ mod writes;
 
 pub use derived::DerivedWrites;
 pub use fetch::PgRows;
+pub(crate) use records::{QUOTAS, quotas_of};
 pub use writes::{BatchTexts, Writes};
+pub(crate) use writes::{REFS, SINGLE_REFS};

@@ -9,6 +9,7 @@ use garth_engine::home::open_trees::OpenTrees;
 use garth_engine::rule::Registry;
 
 use crate::client::Pool;
+use crate::holds::Instance;
 use crate::store::PgStore;
 
 /// State of a home, which calls that run to their end hold.
@@ -19,6 +20,8 @@ pub(super) struct Shared {
     pub(super) registry: Registry,
     pub(super) hasher: Hasher,
     pub(super) trees: OpenTrees<PgStore>,
+    /// This server, with what it holds open.
+    pub(super) instance: Arc<Instance>,
     /// Time before which the rounds do not try again to delete the rows of deleted accounts.
     pub(super) next_removal: Mutex<Option<Instant>>,
 }

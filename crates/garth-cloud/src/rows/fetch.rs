@@ -351,6 +351,10 @@ impl Fetch for PgRows<'_> {
 
     fn is_open(&self, batch: usize, ino: u64) -> Result<bool> {
         let reach = self.requests.get(batch).map(|request| request.reach);
-        Ok(reach.is_some_and(|reach| reach.holds(ino, &self.committer.open)))
+        let is_open = reach.is_some_and(|reach| reach.holds(ino, &self.committer.open));
+        if let Some(holds) = self.committer.holds.as_ref().filter(|_| is_open) {
+            holds.check_nameless(ino)?;
+        }
+        Ok(is_open)
     }
 }

@@ -62,11 +62,12 @@ const EXTENTS: &str = "INSERT INTO garth.extent (account, ino, off, len, since, 
 // that an append writes no row. Nobody else changes counts while the account is locked. The new count is in
 // the row that is proposed, because its condition, at least 0, is checked on that row, also if another one is
 // updated in its place.
-const REFS: &str = "INSERT INTO garth.chunk_refs (account, chunk, count)
+pub(crate) const REFS: &str = "INSERT INTO garth.chunk_refs (account, chunk, count)
     SELECT $1, k.chunk, coalesce(r.count, 1) + k.change FROM unnest($2::bigint[], $3::bigint[]) k(chunk, change)
     LEFT JOIN LATERAL (SELECT count FROM garth.chunk_refs WHERE account = $1 AND chunk = k.chunk OFFSET 0) r ON true
     ON CONFLICT (account, chunk) DO UPDATE SET count = excluded.count";
-const SINGLE_REFS: &str = "DELETE FROM garth.chunk_refs WHERE account = $1 AND chunk = ANY($2) AND count = 1";
+pub(crate) const SINGLE_REFS: &str =
+    "DELETE FROM garth.chunk_refs WHERE account = $1 AND chunk = ANY($2) AND count = 1";
 const EXPIRY: &str = "INSERT INTO garth.expiry (account, ino, at)
     SELECT $1, * FROM unnest($2::bigint[], $3::bigint[])
     ON CONFLICT (account, ino) DO UPDATE SET at = excluded.at";

@@ -89,7 +89,9 @@ impl PgStore {
     /// Fails for a view of the past whose state has been removed, because a process that was stopped for a
     /// long time has lost its leases.
     fn check_past(&self, rows: &FetchedRows) -> Result<()> {
-        let (Some(past), Some(head)) = (self.as_of.as_deref(), rows.head_row()?) else { return Ok(()) };
+        let Some(past) = self.as_of.as_deref() else { return Ok(()) };
+        self.inner.holds.check_past()?;
+        let Some(head) = rows.head_row()? else { return Ok(()) };
         if past.seq < head.row.oldest && past.seq < head.reached {
             return Err(Error::gone(head.row.oldest));
         }

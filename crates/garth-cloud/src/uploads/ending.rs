@@ -1,0 +1,150 @@
+//! Uploads that no commit will use: given up by their owners, or past the end of their leases.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use garth_engine::engine::planner::{MAX_EXTENT, Staged};
+use garth_engine::engine::relational::uploads::DISCARDED;
+use garth_engine::{Error, ErrorKind, Result};
+use tokio_postgres::types::Type;
+
+use super::arriving::remove_some;
+use crate::client::{Param, param};
+use crate::holds::Holds;
+use crate::rows::{REFS, SINGLE_REFS};
+use crate::values::columns::{column, number};
+use crate::values::labels;
+use crate::values::parameters::{ints, signed};
+
+/// References that one transaction gives up.
+const PIECES: usize = 256;
+
+/// Ends the lease of a finished upload of an owner, unless it was ended before. Returns its size.
+const END_LEASE: &str = "UPDATE garth.staged SET lease = 0
+    WHERE account = $1 AND id = $2::text::uuid AND pieces IS NOT NULL AND lease > 0
+        AND owner = CASE WHEN octet_length($3::bytea) = 0 THEN 0
+            ELSE (SELECT id FROM garth.owner WHERE account = $1 AND hash = $3) END
+    RETURNING length";
+/// A finished upload whose lease has ended.
+const ENDED: &str = "SELECT pieces FROM garth.staged
+    WHERE account = $1 AND id = $2::text::uuid AND pieces IS NOT NULL AND lease <= garth.now()";
+/// Removes chunks without a reference.
+const UNUSED: &str = "WITH unused AS (DELETE FROM garth.chunk_refs
+        WHERE account = $1 AND chunk = ANY($2) AND count = 0 RETURNING chunk),
+    origins AS (DELETE FROM garth.origin WHERE account = $1 AND chunk IN (SELECT chunk FROM unused)),
+    chunks AS (DELETE FROM garth.chunk c USING unused u
+        WHERE c.account = $1 AND c.id = u.chunk AND c.id = ANY($2) RETURNING c.len)
+    UPDATE garth.head SET stored = stored - (SELECT coalesce(sum(len), 0)::bigint FROM chunks) WHERE account = $1";
+/// From now on the pieces are shorter than the upload.
+const SHORTEN: &str =
+    "UPDATE garth.staged SET pieces = $3, lease = 0 WHERE account = $1 AND id = $2::text::uuid";
+const FORGET: &str = "DELETE FROM garth.staged WHERE account = $1 AND id = $2::text::uuid";
+
+/// Gives up a finished upload of an owner, and removes what nothing else uses. Its room stays taken for an
+/// hour, whatever is removed. Runs to its end even if this future is dropped.
+///
+/// # Errors
+/// Errors of the database: the lease may have ended, and a collection removes the upload then.
+pub(crate) async fn discard(holds: &Arc<Holds>, owner: &str, id: u128) -> Result<()> {
+    let (holds, owner, now) = (Arc::clone(holds), owner.to_owned(), holds.env().now());
+    let pool = Arc::clone(holds.pool());
+    let done = async move {
+        let Some(size) = end_lease(&holds, &owner, id).await? else { return Ok(()) };
+        // The number of uploads bounds the bytes of those of one chunk.
+        let bytes = if size > MAX_EXTENT as u64 { size } else { 0 };
+        holds.uploads.discard(&owner, bytes, now, now.plus_seconds(DISCARDED));
+        while give_up_some(&holds, id).await? {}
+        Ok(())
+    };
+    pool.run(done).await
+}
+
+/// Removes an upload whose lease has ended, in steps. Does nothing if there is none.
+///
+/// # Errors
+/// Errors of the database: a part may be left, to be removed by another call.
+pub(crate) async fn end(holds: &Holds, id: u128) -> Result<()> {
+    while give_up_some(holds, id).await? {}
+    while remove_some_ended(holds, id).await? {}
+    Ok(())
+}
+
+/// Removes chunks of an upload that was not finished and whose lease has ended. Returns true if there are more.
+async fn remove_some_ended(holds: &Holds, id: u128) -> Result<bool> {
+    let conn = holds.pool().connection().await?;
+    let mut statements = holds.statements(&conn);
+    statements.begin();
+    let sql = "SELECT FROM garth.staged
+        WHERE account = $1 AND id = $2::text::uuid AND pieces IS NULL AND lease <= garth.now()";
+    let ended = statements.query(sql, vec![id_of(id)]);
+    statements.commit();
+    let answers = statements.run().await;
+    if conn.settle(answers).await?.first(ended).is_none() {
+        return Ok(false);
+    }
+    remove_some(holds, id).await
+}
+
+async fn end_lease(holds: &Holds, owner: &str, id: u128) -> Result<Option<u64>> {
+    let conn = holds.pool().connection().await?;
+    let mut statements = holds.statements(&conn);
+    statements.begin();
+    // A commit that uses it has locked the account.
+    statements.lock();
+    let owner = param(labels::owner(owner), Type::BYTEA);
+    let ended = statements.query(END_LEASE, vec![id_of(id), owner]);
+    statements.commit();
+    let answers = statements.run().await;
+    conn.settle(answers).await?.first(ended).map(|row| number(row, 0)).transpose()
+}
+
+/// Gives up references of a finished upload whose lease has ended, from its end, and removes chunks without
+/// one. Returns true if some are left.
+async fn give_up_some(holds: &Holds, id: u128) -> Result<bool> {
+    let conn = holds.pool().connection().await?;
+    let step = async {
+        let mut statements = holds.statements(&conn);
+        statements.begin();
+        statements.lock();
+        let ended = statements.query(ENDED, vec![id_of(id)]);
+        let answers = statements.run().await?;
+        let pieces =
+            answers.first(ended).map(|row| column::<&str>(row, 0)).transpose()?.map(parse).transpose()?;
+        let mut statements = holds.statements(&conn);
+        let is_left = pieces.is_some_and(|mut pieces| {
+            let given_up = pieces.0.split_off(pieces.0.len().saturating_sub(PIECES));
+            let mut refs: BTreeMap<u64, i64> = BTreeMap::new();
+            given_up.iter().for_each(|(chunk, _)| *refs.entry(*chunk).or_default() -= 1);
+            if !refs.is_empty() {
+                let chunks = || ints(refs.keys().copied());
+                statements.query(REFS, vec![chunks(), signed(refs.values().copied())]);
+                statements.query(SINGLE_REFS, vec![chunks()]);
+                statements.query(UNUSED, vec![chunks()]);
+            }
+            match serde_json::to_string(&pieces) {
+                Ok(json) if !pieces.0.is_empty() => {
+                    statements.query(SHORTEN, vec![id_of(id), param(json, Type::TEXT)]);
+                    true
+                }
+                _ => {
+                    statements.query(FORGET, vec![id_of(id)]);
+                    false
+                }
+            }
+        });
+        statements.commit();
+        statements.run().await?;
+        Ok(is_left)
+    };
+    let done = step.await;
+    conn.settle(done).await
+}
+
+fn id_of(id: u128) -> Param {
+    param(labels::uuid(id), Type::TEXT)
+}
+
+fn parse(json: &str) -> Result<Staged> {
+    let damaged = |e| Error::new(ErrorKind::Corrupt, "a staged body's record is damaged").with_source(e);
+    serde_json::from_str(json).map_err(damaged)
+}
