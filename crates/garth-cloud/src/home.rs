@@ -33,6 +33,7 @@ use crate::client::Pool;
 use crate::holds::Instance;
 use crate::schema;
 use crate::store::PgStore;
+use crate::uploads::collect;
 
 /// Trees that stay open while nobody uses them.
 const OPEN_TREES: usize = 1000;
@@ -58,18 +59,30 @@ impl PgHome {
         let trees = OpenTrees::new(OPEN_TREES, |_| true);
         let next_removal = Mutex::default();
         let instance = Instance::new(Arc::clone(&pool), env.clone())?;
-        instance.tick().await?;
+        instance.renew().await?;
         Ok(Self { shared: Arc::new(Shared { pool, env, registry, hasher, trees, instance, next_removal }) })
     }
 
-    /// Renews the leases of this server on what it holds open, once a minute: call it every second. If it
-    /// fails, or is not called for minutes, open files without a name and views of the past fail with
-    /// `Unavailable`.
+    /// Renews the leases of this server on what it holds open, and removes uploads whose leases have ended,
+    /// once a minute: call it every second. If it fails, or is not called, for minutes, open nodes without a
+    /// name and views of the past fail with `Unavailable`.
     ///
     /// # Errors
-    /// Errors of the database: a call some seconds later tries again.
+    /// As [`renew_leases`](Self::renew_leases). A call some seconds later tries again.
     pub async fn tick(&self) -> Result<()> {
-        self.to_its_end(|home| async move { home.instance.tick().await }).await
+        if self.shared.instance.is_due() { self.renew_leases().await } else { Ok(()) }
+    }
+
+    /// Does the work of a [`tick`](Self::tick) now.
+    ///
+    /// # Errors
+    /// Errors of the database.
+    pub async fn renew_leases(&self) -> Result<()> {
+        self.to_its_end(|home| async move {
+            home.instance.renew().await?;
+            home.collect_uploads().await
+        })
+        .await
     }
 
     /// Runs a call that changes data. It runs to its end even if this future is dropped.
@@ -82,6 +95,19 @@ impl PgHome {
 }
 
 impl Shared {
+    /// Removes uploads whose leases have ended, of the accounts that have received some here.
+    async fn collect_uploads(&self) -> Result<()> {
+        for holds in self.instance.open() {
+            if holds.take_uploads()
+                && let Err(error) = collect(&holds, None).await
+            {
+                holds.set_uploads(true);
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
     /// Returns the tree of an account that was found.
     async fn tree(&self, found: &Found) -> Result<Arc<PgStore>> {
         let folder = &found.account.folder;

@@ -9,7 +9,8 @@
 //! - [`query_keys`]: nodes by the keys that are derived from them;
 //! - `reads`: rows that reads of a tree fetch, in rounds;
 //! - [`search`]: hits in the index of words, and its merge;
-//! - `holds`: what servers hold open; `uploads`: content before its commit;
+//! - `holds`: what servers hold open; `uploads`: content that arrives before its commit; `ahead`: large
+//!   chunks of a commit, written before it locks; `arriving`: the rows of both;
 //! - `transaction`: transactions of these; `values`: values of columns and parameters;
 //! - [`store`]: the tree of an account, as the interfaces use it;
 //! - [`home`]: accounts, their keys and trees.
@@ -18,6 +19,8 @@
 //! whose path has more than 1,024 bytes: these fail with `Unsupported`. Why its statements are as they are:
 //! `docs/decisions/postgres-statements.md`.
 
+mod ahead;
+mod arriving;
 pub mod client;
 pub mod commit;
 mod control;

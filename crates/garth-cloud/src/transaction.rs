@@ -21,9 +21,9 @@ impl<'c> Statements<'c> {
         Self { pipe, account }
     }
 
-    /// Adds the statements that begin a transaction that writes. The time limits end a transaction whose server
-    /// has vanished, and with it its locks. Settings are those of the transaction: behind a pooler, the next
-    /// client would have those of the session.
+    /// Adds the statements that begin a transaction that writes. The time limits end a transaction whose
+    /// server has vanished, and with it its locks. Settings are those of the transaction: behind a pooler,
+    /// the next client would have those of the session.
     pub(crate) fn begin(&mut self) {
         self.pipe.simple(begin(self.account));
     }

@@ -13,7 +13,7 @@ use garth_engine::engine::relational::upload_counts::UploadCounts;
 use garth_engine::{Env, Error};
 use tokio_postgres::types::Type;
 
-use super::instance::{Instance, UploadMeters};
+use super::server::{Server, UploadMeters};
 use crate::client::{Param, Pipe, Pool, PooledConnection, param};
 use crate::transaction::{Answers, Statements};
 use crate::values::columns::{column, number};
@@ -49,11 +49,13 @@ const ENDED_PAST_LEASES: &str = "DELETE FROM garth.past_lease l WHERE l.account 
 
 /// Nodes, states of the past and uploads that this process holds open of an account.
 pub(crate) struct Holds {
-    instance: Arc<Instance>,
+    server: Arc<Server>,
     account: i64,
     pub(crate) open: Arc<OpenNodes>,
     pub(crate) pasts: Arc<OpenPasts>,
     pub(crate) uploads: UploadCounts,
+    /// True if uploads may be left to collect.
+    has_uploads: AtomicBool,
     /// Closed nodes whose leases could not be given up.
     unreleased: Mutex<BTreeSet<u64>>,
     /// True from the end of all leases until it is known which nodes are lost.
@@ -67,14 +69,15 @@ impl fmt::Debug for Holds {
 }
 
 impl Holds {
-    pub(super) fn new(instance: Arc<Instance>, account: i64) -> Self {
-        let holder = *instance.holder();
+    pub(super) fn new(server: Arc<Server>, account: i64) -> Self {
+        let holder = *server.holder();
         Self {
-            instance,
+            server,
             account,
             open: Arc::new(OpenNodes::new(holder)),
             pasts: Arc::new(OpenPasts::new(holder)),
             uploads: UploadCounts::default(),
+            has_uploads: AtomicBool::new(false),
             unreleased: Mutex::default(),
             has_lapsed: AtomicBool::new(false),
         }
@@ -85,20 +88,30 @@ impl Holds {
     }
 
     pub(crate) fn pool(&self) -> &Arc<Pool> {
-        &self.instance.pool
+        &self.server.pool
     }
 
     pub(crate) fn env(&self) -> &Env {
-        &self.instance.env
+        &self.server.env
     }
 
     pub(crate) fn meters(&self) -> &UploadMeters {
-        &self.instance.meters
+        &self.server.meters
     }
 
     /// Returns the id of this server as a parameter.
     pub(crate) fn holder(&self) -> Param {
-        param(self.instance.holder().to_vec(), Type::BYTEA)
+        param(self.server.holder().to_vec(), Type::BYTEA)
+    }
+
+    /// Returns true if uploads may be left to collect, once after [`set_uploads`](Self::set_uploads).
+    pub(crate) fn take_uploads(&self) -> bool {
+        self.has_uploads.swap(false, Ordering::Relaxed)
+    }
+
+    /// Notes that uploads may be left to collect, if `are_left` is true.
+    pub(crate) fn set_uploads(&self, are_left: bool) {
+        self.has_uploads.fetch_or(are_left, Ordering::Relaxed);
     }
 
     /// Returns no statements yet, of this account.
@@ -122,7 +135,7 @@ impl Holds {
         if self.open.is_lost(ino) || self.has_lapsed.load(Ordering::Acquire) {
             return Err(Error::unnamed_gone());
         }
-        self.instance.check()
+        self.server.check()
     }
 
     /// Fails as long as the leases on states of the past may have ended. After that, each read compares its
@@ -131,7 +144,7 @@ impl Holds {
     /// # Errors
     /// `Unavailable`.
     pub(crate) fn check_past(&self) -> Result<()> {
-        self.instance.check()
+        self.server.check()
     }
 
     /// Gives up the lease on a node that was closed, later.
@@ -197,12 +210,30 @@ impl Holds {
         if taken.is_empty() {
             return Ok(());
         }
-        let taken = || ints(taken.iter().copied());
-        let lease = |statements: &mut Statements<'_>| {
-            statements.query(LEASES, vec![taken(), self.holder()]);
-            statements.query(NOT_DOOMED, vec![taken()]);
-        };
-        self.locked(lease).await.map(drop)
+        self.lease(&taken).await
+    }
+
+    /// Takes leases on marked nodes.
+    async fn lease(&self, taken: &[u64]) -> Result<()> {
+        let inos = || ints(taken.iter().copied());
+        let leased = self.locked(|statements| {
+            statements.query(LEASES, vec![inos(), self.holder()]);
+            statements.query(NOT_DOOMED, vec![inos()]);
+            statements.query(UNNAMED, vec![inos()])
+        });
+        let (answers, left) = leased.await?;
+        let left = answers.rows(left).iter().map(|row| number(row, 0)).collect::<Result<BTreeSet<u64>>>()?;
+        let leased: BTreeSet<u64> = self.open.leased().into_iter().collect();
+        for ino in taken {
+            if !left.contains(ino) {
+                // A collection was faster.
+                self.open.lose(*ino);
+            } else if !leased.contains(ino) {
+                // Closed before the lease was written: the end of the lease may have come too early.
+                self.unreleased().insert(*ino);
+            }
+        }
+        Ok(())
     }
 
     /// Removes leases on nodes that are closed.

@@ -1,65 +1,28 @@
-//! The row of this server, which its leases depend on.
+//! What this server holds open of all accounts.
 
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use garth_engine::engine::relational::open_nodes::LEASE;
-use garth_engine::stats::{Count, HomeStats};
-use garth_engine::{Env, Error, ErrorKind, Result};
-use tokio_postgres::types::Type;
+use garth_engine::stats::HomeStats;
+use garth_engine::{Env, Result};
 
 use super::account::Holds;
-use crate::client::{Pool, param};
-use crate::transaction::Statements;
-use crate::values::columns::column;
+use super::server::Server;
+use crate::client::Pool;
 
-/// Nanoseconds in a second.
-const SECOND: i64 = 1_000_000_000;
 /// Time between two renewals.
 const RENEWED: Duration = Duration::from_secs(60);
 /// Time between two tries after one that failed.
 const RETRIED: Duration = Duration::from_secs(5);
-/// Time before the end of the row from which on it is not relied on: clocks run at different speeds, and a
-/// transaction that removes something reads the clock before it.
-const MARGIN: Duration = Duration::from_secs(30);
-/// Seconds for which a row is kept after its end.
-const KEPT: i64 = 86_400;
 
-/// Row of this server before it is renewed.
-const BEFORE: &str = "SELECT until > garth.now() FROM garth.instance WHERE holder = $1";
-const RENEW: &str = "INSERT INTO garth.instance (holder, until) VALUES ($1, garth.now() + $2)
-    ON CONFLICT (holder) DO UPDATE SET until = excluded.until";
-/// Rows of servers that have vanished.
-const FORGET: &str = "DELETE FROM garth.instance WHERE until <= garth.now() - $1";
-
-/// This server: its random id, how long its leases count, and what it holds open of each account.
+/// This server, and what it holds open of each account.
 pub(crate) struct Instance {
-    pub(super) pool: Arc<Pool>,
-    pub(super) env: Env,
-    holder: [u8; 16],
-    row: Mutex<InstanceRow>,
+    server: Arc<Server>,
     accounts: Mutex<HashMap<i64, Weak<Holds>>>,
-    pub(crate) meters: UploadMeters,
-}
-
-/// Counts of uploads.
-#[derive(Default)]
-pub(crate) struct UploadMeters {
-    pub(crate) open: Count,
-    pub(crate) finished: Count,
-    pub(crate) bytes: Count,
-}
-
-/// What is known of the row.
-#[derive(Default)]
-struct InstanceRow {
-    /// Time until which the row certainly lasts; `None` before it was written. Without the row, no lease counts
-    /// and none is relied on.
-    sure: Option<Instant>,
     /// Time of the next renewal.
-    next: Option<Instant>,
+    next: Mutex<Option<Instant>>,
 }
 
 impl fmt::Debug for Instance {
@@ -80,68 +43,38 @@ impl Instance {
 
     /// Returns a server with this id.
     pub(crate) fn with_id(pool: Arc<Pool>, env: Env, holder: [u8; 16]) -> Arc<Self> {
-        let (row, accounts, meters) = (Mutex::default(), Mutex::default(), UploadMeters::default());
-        Arc::new(Self { pool, env, holder, row, accounts, meters })
-    }
-
-    /// Returns the id of this server.
-    pub(crate) fn holder(&self) -> &[u8; 16] {
-        &self.holder
+        let server = Arc::new(Server::new(pool, env, holder));
+        Arc::new(Self { server, accounts: Mutex::default(), next: Mutex::default() })
     }
 
     /// Returns what this process holds open of an account. All trees of the account share it.
-    pub(crate) fn of(self: &Arc<Self>, account: i64) -> Arc<Holds> {
-        let mut accounts = self.accounts.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(crate) fn of(&self, account: i64) -> Arc<Holds> {
+        let mut accounts = self.accounts();
         if let Some(holds) = accounts.get(&account).and_then(Weak::upgrade) {
             return holds;
         }
-        let holds = Arc::new(Holds::new(Arc::clone(self), account));
+        let holds = Arc::new(Holds::new(Arc::clone(&self.server), account));
         accounts.insert(account, Arc::downgrade(&holds));
         holds
     }
 
-    /// Fails if the row of this server may have ended: then others may have removed what it holds.
-    ///
-    /// # Errors
-    /// `Unavailable`.
-    pub(crate) fn check(&self) -> Result<()> {
-        match self.row().sure {
-            Some(sure) if sure <= self.env.instant() => Err(late()),
-            _ => Ok(()),
+    /// Returns true if leases are to be renewed now, and then false for some seconds.
+    pub(crate) fn is_due(&self) -> bool {
+        let (now, mut next) = (self.server.env.instant(), self.next());
+        let is_due = next.is_none_or(|next| now >= next);
+        if is_due {
+            *next = Some(now + RETRIED);
         }
+        is_due
     }
 
-    /// Renews the row of this server, takes the leases that its open handles need, and gives up others. Does
-    /// nothing if the last renewal was less than a minute ago.
-    ///
-    /// # Errors
-    /// Errors of the database: a tick a few seconds later tries again.
-    pub(crate) async fn tick(&self) -> Result<()> {
-        {
-            let now = self.env.instant();
-            let mut row = self.row();
-            if row.next.is_some_and(|next| now < next) {
-                return Ok(());
-            }
-            // Also if this future is dropped.
-            row.next = Some(now + RETRIED);
-        }
-        self.renew().await?;
-        self.row().next = Some(self.env.instant() + RENEWED);
-        Ok(())
-    }
-
-    /// Renews all leases now.
+    /// Renews the row of this server, takes the leases that its open handles need, and gives up others.
     ///
     /// # Errors
     /// The first error of the database. Leases of other accounts are renewed all the same.
     pub(crate) async fn renew(&self) -> Result<()> {
-        let has_lapsed = self.renew_row().await?;
-        let open: Vec<Arc<Holds>> = {
-            let mut accounts = self.accounts.lock().unwrap_or_else(PoisonError::into_inner);
-            accounts.retain(|_, holds| holds.strong_count() > 0);
-            accounts.values().filter_map(Weak::upgrade).collect()
-        };
+        let has_lapsed = self.server.renew().await?;
+        let open = self.open();
         if has_lapsed {
             tracing::warn!("the leases of this server had ended; what it holds open may have been removed");
             // All of them, before the first one may fail.
@@ -151,43 +84,29 @@ impl Instance {
         for holds in open {
             renewed = renewed.and(holds.renew().await);
         }
+        if renewed.is_ok() {
+            *self.next() = Some(self.server.env.instant() + RENEWED);
+        }
         renewed
     }
 
-    /// Renews the row. Returns true if it had ended before.
-    async fn renew_row(&self) -> Result<bool> {
-        // Read before the clock of the database is.
-        let sure = self.env.instant() + Duration::from_secs(LEASE.unsigned_abs()).saturating_sub(MARGIN);
-        let conn = self.pool.connection().await?;
-        let holder = || param(self.holder.to_vec(), Type::BYTEA);
-        let mut statements = Statements::new(crate::client::Pipe::new(&conn), 0);
-        statements.begin();
-        let before = statements.pipe.query(BEFORE, vec![holder()]);
-        statements.pipe.query(RENEW, vec![holder(), param(LEASE * SECOND, Type::INT8)]);
-        statements.pipe.query(FORGET, vec![param(KEPT * SECOND, Type::INT8)]);
-        statements.commit();
-        let answers = statements.run().await;
-        let answers = conn.settle(answers).await?;
-        let is_there = answers.first(before).map(|row| column::<bool>(row, 0)).transpose()?;
-        let had_row = self.row().sure.replace(sure).is_some();
-        Ok(had_row && is_there != Some(true))
-    }
-
-    fn row(&self) -> MutexGuard<'_, InstanceRow> {
-        self.row.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Returns the accounts of which this process may hold something open.
+    pub(crate) fn open(&self) -> Vec<Arc<Holds>> {
+        let mut accounts = self.accounts();
+        accounts.retain(|_, holds| holds.strong_count() > 0);
+        accounts.values().filter_map(Weak::upgrade).collect()
     }
 
     /// Adds the counts of uploads to `stats`.
     pub(crate) fn read_into(&self, stats: &mut HomeStats) {
-        let UploadMeters { open, finished, bytes } = &self.meters;
-        (stats.uploads.open, stats.uploads.finished, stats.uploads.bytes) =
-            (open.get(), finished.get(), bytes.get());
+        self.server.meters.read_into(stats);
     }
-}
 
-/// Returns the error of a handle whose leases may have ended.
-fn late() -> Error {
-    let message = "this server has not renewed its leases in the database for minutes, so that what it holds \
-                   open may have been removed; open it again, or check the connection to the database";
-    Error::new(ErrorKind::Unavailable, message)
+    fn accounts(&self) -> MutexGuard<'_, HashMap<i64, Weak<Holds>>> {
+        self.accounts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn next(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.next.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }

@@ -1,7 +1,7 @@
 //! Rows of an account that are fetched in the rounds of the planner, in the transaction that later writes
 //! them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::mem::take;
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use garth_engine::engine::relational::control_rows::check_version;
 use garth_engine::engine::relational::narrow::{narrowed, shown};
 use garth_engine::engine::relational::reads::gate_files::GateFiles;
 use garth_engine::engine::relational::reads::tree_rows::{MAX, TreeRows as _};
-use garth_engine::engine::relational::room::{check_room, growth, releases};
+use garth_engine::engine::relational::room::{check_room, full_for, growth, releases};
 use garth_engine::model::{At, Batch, Op, Timestamp, VersionId};
 use garth_engine::rule::Registry;
 use garth_engine::{Error, ErrorKind, Result};
@@ -23,10 +23,13 @@ use super::subtrees;
 use super::target::Target;
 use super::wanted::Wanted;
 use super::writes::{MAX_DIR, Writer, Writes};
+use crate::ahead::Ahead;
 use crate::client::{Connection, Param, Pipe, param};
 use crate::control::{CONTROL, Control};
 use crate::reads::{FetchedRows, Round};
 use crate::values::columns::{column, head, int, number};
+use crate::values::labels;
+use crate::values::parameters::texts;
 
 /// Head row, locked, and with it the account. Later statements see what the transaction has committed that
 /// this one waited for: each statement of a transaction with READ COMMITTED has a snapshot of its own.
@@ -40,6 +43,17 @@ const NEXT_PASSAGE: usize = 8;
 /// that of the commit before.
 const CLOCK: &str = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint * 1000,
     uuid_send(gen_random_uuid())";
+
+/// Bytes that nothing but finished uploads keeps, apart from the uploads `$2`; of at most `$3` pieces. A
+/// chunk without a count has one reference, which is that of the upload.
+const KEPT: &str = "SELECT coalesce(sum(c.len), 0)::bigint FROM (
+        SELECT (p.value ->> 0)::bigint AS chunk FROM (SELECT pieces FROM garth.staged
+            WHERE account = $1 AND pieces IS NOT NULL AND NOT id = ANY($2::text[]::uuid[]) ORDER BY id LIMIT $3) s
+        CROSS JOIN LATERAL json_array_elements(s.pieces::json) p LIMIT $3) k
+    CROSS JOIN LATERAL (SELECT len FROM garth.chunk WHERE account = $1 AND id = k.chunk OFFSET 0) c
+    WHERE NOT EXISTS (SELECT FROM garth.chunk_refs r WHERE r.account = $1 AND r.chunk = k.chunk)";
+/// Pieces of uploads that are added up, so that a commit does not wait for all uploads.
+const COUNTED: i64 = 4096;
 
 /// Rows of an account, and the transaction that reads and writes them.
 pub struct PgRows<'c> {
@@ -57,6 +71,8 @@ pub struct PgRows<'c> {
     trips: usize,
     /// Files whose extents are fetched by path.
     content: BTreeSet<Key>,
+    /// Chunks that were written before the transaction.
+    ahead: Option<&'c Ahead>,
 }
 
 /// State of an account that is locked.
@@ -73,6 +89,8 @@ struct State {
     settled: u64,
     /// Last commit that the transaction has written.
     written: Option<u64>,
+    /// Numbers of chunks that were written before the transaction, by hash.
+    ahead: HashMap<Vec<u8>, i64>,
 }
 
 /// Places of the first statements of a transaction in its answers.
@@ -80,6 +98,7 @@ struct Begun {
     lock: usize,
     clock: usize,
     control: usize,
+    ahead: Option<usize>,
     /// Control data that was known.
     known: Control,
 }
@@ -97,7 +116,13 @@ impl<'c> PgRows<'c> {
             state: None,
             trips: 0,
             content: BTreeSet::new(),
+            ahead: None,
         }
+    }
+
+    /// Sets the chunks that were written before the transaction.
+    pub(crate) fn with_ahead(self, ahead: Option<&'c Ahead>) -> Self {
+        Self { ahead, ..self }
     }
 
     /// Returns the number of round trips so far.
@@ -176,16 +201,30 @@ impl<'c> PgRows<'c> {
     /// other engines, after planning: the repeat of an earlier commit gets its answer.
     ///
     /// # Errors
-    /// `QuotaExceeded` if there is no room.
-    pub(crate) fn check_room(&self, delta: &Delta, batch: &Batch, writes: &Writes) -> Result<()> {
-        let Some(state) = &self.state else { return Ok(()) };
-        match state.control.stored {
-            Some(limit) if !batch.even_when_full && !releases(delta, batch) => {
-                let used = state.stored.saturating_add(writes.stored());
-                check_room(limit, used, growth(delta, batch, (0, 0)))
-            }
-            _ => Ok(()),
+    /// Errors of the database. `QuotaExceeded` in the result if there is no room.
+    pub(crate) async fn check_room(
+        &mut self,
+        delta: &Delta,
+        batch: &Batch,
+        writes: &Writes,
+    ) -> Result<Result<()>> {
+        let Some(state) = &self.state else { return Ok(Ok(())) };
+        let Some(limit) = state.control.stored else { return Ok(Ok(())) };
+        if batch.even_when_full || releases(delta, batch) {
+            return Ok(Ok(()));
         }
+        let (used, growth) = (state.stored.saturating_add(writes.stored()), growth(delta, batch, (0, 0)));
+        if check_room(limit, used, growth).is_ok() {
+            return Ok(Ok(()));
+        }
+        if delta.staged.is_empty() {
+            return Ok(Err(full_for(batch)));
+        }
+        // Uploads that wait for their commits must not refuse each other: the first commit takes the room.
+        let own = texts(delta.staged.iter().map(|(id, _)| labels::uuid(*id)));
+        let kept = self.query(KEPT, vec![own, param(COUNTED, Type::INT8)]).await?;
+        let waiting = kept.first().map_or(Ok(0), |row| number(row, 0))?;
+        Ok(check_room(limit, used.saturating_sub(waiting), growth))
     }
 
     /// Returns true if moved directories keep paths that can be stored. Mostly the planner has asked for the
@@ -224,6 +263,7 @@ impl<'c> PgRows<'c> {
             next_passage: state.next_passage,
             token: &state.token,
             open: &self.committer.open,
+            ahead: &state.ahead,
         };
         state.next_passage = writes.send(&mut self.pipe, &writer);
         state.fetched.head = head;
@@ -285,7 +325,7 @@ impl<'c> PgRows<'c> {
         let mut wanted = Wanted::new(self.rows.take_wanted(), take(&mut self.content), derived);
         let mut pipe = std::mem::replace(&mut self.pipe, Pipe::new(self.conn));
         let account = self.committer.account;
-        let begun = self.state.is_none().then(|| begin(&mut pipe, self.committer));
+        let begun = self.state.is_none().then(|| begin(&mut pipe, self.committer, self.ahead));
         let places = wanted.send(&mut pipe, account);
         self.trips += 1;
         let answers = pipe.run().await?;
@@ -316,12 +356,16 @@ impl<'c> PgRows<'c> {
             token: column(clock, 1)?,
             settled: head.seq,
             written: None,
+            ahead: match (self.ahead, begun.ahead) {
+                (Some(ahead), Some(place)) => ahead.of_left(rows(place))?,
+                _ => HashMap::new(),
+            },
         })
     }
 }
 
 /// Adds the statements that begin the transaction and lock the account.
-fn begin(pipe: &mut Pipe<'_>, committer: &Committer) -> Begun {
+fn begin(pipe: &mut Pipe<'_>, committer: &Committer, ahead: Option<&Ahead>) -> Begun {
     // Settings of the transaction, not of the session: behind a pooler the next client would have them. The
     // time limits end a transaction whose server has vanished, and with it the lock.
     let account = committer.account;
@@ -336,6 +380,9 @@ fn begin(pipe: &mut Pipe<'_>, committer: &Committer) -> Begun {
         lock: pipe.query(LOCK, vec![own()]),
         clock: pipe.query(CLOCK, Vec::new()),
         control: pipe.query(CONTROL, vec![own(), param(int(known.version), Type::INT8)]),
+        ahead: ahead
+            .map(Ahead::left)
+            .map(|(sql, params)| pipe.query(sql, [own()].into_iter().chain(params).collect())),
         known,
     }
 }

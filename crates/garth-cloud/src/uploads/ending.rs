@@ -8,7 +8,7 @@ use garth_engine::engine::relational::uploads::DISCARDED;
 use garth_engine::{Error, ErrorKind, Result};
 use tokio_postgres::types::Type;
 
-use super::arriving::remove_some;
+use crate::arriving::{LEASE_NANOS, remove};
 use crate::client::{Param, param};
 use crate::holds::Holds;
 use crate::rows::{REFS, SINGLE_REFS};
@@ -16,6 +16,8 @@ use crate::values::columns::{column, number};
 use crate::values::labels;
 use crate::values::parameters::{ints, signed};
 
+/// Uploads that one call collects.
+pub(crate) const AT_ONCE: usize = 100;
 /// References that one transaction gives up.
 const PIECES: usize = 256;
 
@@ -28,6 +30,14 @@ const END_LEASE: &str = "UPDATE garth.staged SET lease = 0
 /// A finished upload whose lease has ended.
 const ENDED: &str = "SELECT pieces FROM garth.staged
     WHERE account = $1 AND id = $2::text::uuid AND pieces IS NOT NULL AND lease <= garth.now()";
+/// Ends uploads that are due: those whose leases have ended, and finished ones whose leases end within `$2`.
+const END_DUE: &str = "UPDATE garth.staged s SET lease = 0 WHERE s.account = $1 AND s.id = ANY(ARRAY(
+        SELECT d.id FROM garth.staged d WHERE d.account = $1 AND d.lease <= (SELECT garth.now()) + greatest($2, 0)
+            AND (d.pieces IS NOT NULL OR d.lease <= garth.now()) ORDER BY d.lease LIMIT $3))
+        AND (s.pieces IS NOT NULL OR s.lease <= garth.now())
+    RETURNING replace(s.id::text, '-', ''), s.pieces IS NOT NULL";
+/// Uploads, as many as one call collects and one more.
+const ANY: &str = "SELECT FROM garth.staged WHERE account = $1 LIMIT 101";
 /// Removes chunks without a reference.
 const UNUSED: &str = "WITH unused AS (DELETE FROM garth.chunk_refs
         WHERE account = $1 AND chunk = ANY($2) AND count = 0 RETURNING chunk),
@@ -59,30 +69,39 @@ pub(crate) async fn discard(holds: &Arc<Holds>, owner: &str, id: u128) -> Result
     pool.run(done).await
 }
 
-/// Removes an upload whose lease has ended, in steps. Does nothing if there is none.
+/// Removes uploads whose leases have ended, and, with `grace`, those that were finished before so many
+/// nanoseconds. Returns their number. A call removes at most [`AT_ONCE`], so repeat it until it returns
+/// fewer.
 ///
 /// # Errors
 /// Errors of the database: a part may be left, to be removed by another call.
-pub(crate) async fn end(holds: &Holds, id: u128) -> Result<()> {
-    while give_up_some(holds, id).await? {}
-    while remove_some_ended(holds, id).await? {}
-    Ok(())
-}
-
-/// Removes chunks of an upload that was not finished and whose lease has ended. Returns true if there are more.
-async fn remove_some_ended(holds: &Holds, id: u128) -> Result<bool> {
+pub(crate) async fn collect(holds: &Holds, grace: Option<i64>) -> Result<usize> {
     let conn = holds.pool().connection().await?;
     let mut statements = holds.statements(&conn);
     statements.begin();
-    let sql = "SELECT FROM garth.staged
-        WHERE account = $1 AND id = $2::text::uuid AND pieces IS NULL AND lease <= garth.now()";
-    let ended = statements.query(sql, vec![id_of(id)]);
+    // A commit that uses one of them has locked the account.
+    statements.lock();
+    // The lease of a finished upload began with its end.
+    let (grace, lease) = (grace.unwrap_or(LEASE_NANOS).max(0), LEASE_NANOS);
+    let limit = i64::try_from(AT_ONCE).unwrap_or(i64::MAX);
+    let params = [lease.saturating_sub(grace), limit].map(|number| param(number, Type::INT8));
+    let ended = statements.query(END_DUE, params.into());
+    let left = statements.query(ANY, Vec::new());
     statements.commit();
     let answers = statements.run().await;
-    if conn.settle(answers).await?.first(ended).is_none() {
-        return Ok(false);
+    let answers = conn.settle(answers).await?;
+    for row in answers.rows(ended) {
+        let damaged = |e| Error::new(ErrorKind::Corrupt, "the id of an upload is damaged").with_source(e);
+        let id = u128::from_str_radix(column(row, 0)?, 16).map_err(damaged)?;
+        match column(row, 1)? {
+            true => while give_up_some(holds, id).await? {},
+            false => remove(holds, id).await?,
+        }
     }
-    remove_some(holds, id).await
+    let count = answers.rows(ended).len();
+    // Others are due later.
+    holds.set_uploads(answers.rows(left).len() > count);
+    Ok(count)
 }
 
 async fn end_lease(holds: &Holds, owner: &str, id: u128) -> Result<Option<u64>> {

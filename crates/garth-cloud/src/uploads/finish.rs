@@ -10,7 +10,7 @@ use garth_engine::{Error, ErrorKind, Result};
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
-use super::arriving::{Arriving, LEASE_NANOS, NUMBER_CHUNKS, NewChunk};
+use crate::arriving::{Arriving, LEASE_NANOS, NUMBER_CHUNKS, NewChunk};
 use crate::client::param;
 use crate::holds::Holds;
 use crate::rows::{REFS, SINGLE_REFS};

@@ -13,8 +13,8 @@ use garth_engine::engine::relational::uploads::{CHUNK, broken, too_long};
 use garth_engine::fs::Upload;
 use garth_engine::model::{MAX_FILE, StagedBody};
 
-use super::arriving::{Arriving, NewChunk, remove};
 use super::finish::{Arrived, Finishing};
+use crate::arriving::{Arriving, NewChunk, remove};
 use crate::holds::Holds;
 
 /// An upload in progress.
@@ -54,6 +54,7 @@ impl PgUpload {
         let id = u128::from_be_bytes(holds.env().random()?);
         let arriving = Arriving::new(holds.env(), id)?;
         holds.uploads.begin(&owner);
+        holds.set_uploads(true);
         holds.meters().open.add(1);
         Ok(Self {
             holds,

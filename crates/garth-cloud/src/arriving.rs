@@ -1,7 +1,6 @@
-//! Rows of an upload that arrives.
-
-use std::collections::BTreeSet;
-use std::sync::Arc;
+//! Rows of content that arrives before its commit: a row of `garth.staged`, and chunks with numbers beyond
+//! all others. They are those of an [upload](crate::uploads), or of a commit that is [about to
+//! begin](crate::ahead).
 
 use bytes::Bytes;
 use garth_engine::engine::planner::{SHORT_SUM, sum_of};
@@ -18,7 +17,7 @@ use crate::values::labels;
 use crate::values::parameters::{Blob, list, signed};
 
 /// Nanoseconds of the lease of an upload.
-pub(super) const LEASE_NANOS: i64 = LEASE * 1_000_000_000;
+pub(crate) const LEASE_NANOS: i64 = LEASE * 1_000_000_000;
 /// Smallest number of a chunk that arrives.
 const FIRST: i64 = 1 << 62;
 /// Bits of the number of a chunk within its upload: a file has at most 2^23 chunks.
@@ -73,55 +72,50 @@ const FORGET: &str = "WITH gone AS (DELETE FROM garth.staged s
 pub(crate) const NUMBER_CHUNKS: &str = "UPDATE garth.chunk c SET id = k.id, sum = k.sum
     FROM unnest($2::bigint[], $3::bigint[], $4::bytea[]) k(arrived, id, sum)
     WHERE c.account = $1 AND c.id = k.arrived AND c.id = ANY($2)";
-/// Numbers of chunks that a commit has written before.
-const AHEAD: &str = "SELECT c.id FROM (SELECT first FROM garth.staged
-        WHERE account = $1 AND id = $2::text::uuid AND pieces IS NULL AND lease > garth.now() OFFSET 0) s
-    CROSS JOIN LATERAL (SELECT id FROM garth.chunk
-        WHERE account = $1 AND id >= s.first AND id < s.first + 16777216 OFFSET 0) c";
-
 /// Upload whose row is to be written, or was.
 #[derive(Clone, Debug)]
 pub(crate) struct Arriving {
-    pub(super) id: u128,
+    pub(crate) id: u128,
     /// Number of its first chunk.
-    pub(super) first: i64,
+    pub(crate) first: i64,
 }
 
 /// Chunk that arrives: its place in the upload, its hash, and its bytes.
 #[derive(Clone, Debug)]
 pub(crate) struct NewChunk {
-    pub(super) place: i64,
-    pub(super) sum: Vec<u8>,
-    pub(super) data: Bytes,
+    pub(crate) place: i64,
+    pub(crate) sum: Vec<u8>,
+    pub(crate) data: Bytes,
 }
 
 impl NewChunk {
     /// Returns a chunk of an upload. Its hash is complete if `dedup` is set.
-    pub(super) fn new(place: u64, data: Bytes, dedup: bool) -> Self {
+    pub(crate) fn new(place: u64, data: Bytes, dedup: bool) -> Self {
         Self { place: i64::try_from(place).unwrap_or(i64::MAX), sum: sum_of(&data, dedup), data }
     }
 }
 
 impl Arriving {
     /// Returns an upload with random numbers.
-    pub(super) fn new(env: &Env, id: u128) -> Result<Self> {
+    pub(crate) fn new(env: &Env, id: u128) -> Result<Self> {
         let random = u64::from_be_bytes(env.random()?) >> (64 - RANDOM_BITS);
         let base = i64::try_from(random << PLACE_BITS).unwrap_or_default();
         Ok(Self { id, first: FIRST | base })
     }
 
     /// Returns the number of a chunk that arrives.
-    pub(super) fn number(&self, place: i64) -> i64 {
+    pub(crate) fn number(&self, place: i64) -> i64 {
         self.first.saturating_add(place)
     }
 
-    fn id(&self) -> Param {
+    /// Returns the id as a parameter.
+    pub(crate) fn id(&self) -> Param {
         param(labels::uuid(self.id), Type::TEXT)
     }
 
     /// Adds a transaction that writes the row. It locks the account for its time on the server alone. `owner`
     /// is `None` for chunks of a commit.
-    pub(super) fn begin(&self, statements: &mut Statements<'_>, holds: &Holds, owner: Option<&str>) {
+    pub(crate) fn begin(&self, statements: &mut Statements<'_>, holds: &Holds, owner: Option<&str>) {
         // The end of the upload is synced.
         statements.begin_unsynced();
         statements.lock();
@@ -145,9 +139,9 @@ impl Arriving {
         statements.commit();
     }
 
-    /// Adds a transaction that writes chunks. `length` are the bytes that the upload may have. Returns the place
-    /// of its answer, to be passed to [`written`](Self::written).
-    pub(super) fn write(&self, statements: &mut Statements<'_>, chunks: &[NewChunk], length: u64) -> usize {
+    /// Adds a transaction that writes chunks. `length` are the bytes that the upload may have. Returns the
+    /// place of its answer, to be passed to [`written`](Self::written).
+    pub(crate) fn write(&self, statements: &mut Statements<'_>, chunks: &[NewChunk], length: u64) -> usize {
         statements.begin_unsynced();
         let short = |chunk: &NewChunk| chunk.sum.iter().copied().take(SHORT_SUM).collect::<Vec<u8>>();
         let written = statements.query(
@@ -166,57 +160,22 @@ impl Arriving {
     }
 
     /// Fails if `chunks` were not written.
-    pub(super) fn written(rows: &[Row], chunks: &[NewChunk]) -> Result<()> {
+    pub(crate) fn written(rows: &[Row], chunks: &[NewChunk]) -> Result<()> {
         if rows.len() == chunks.len() { Ok(()) } else { Err(collected()) }
     }
 
     /// Adds a statement that reads the room of the account. Returns its place in the answers.
-    pub(super) fn room(statements: &mut Statements<'_>, holds: &Holds) -> usize {
+    pub(crate) fn room(statements: &mut Statements<'_>, holds: &Holds) -> usize {
         statements.query(ROOM, vec![holds.holder()])
     }
 
     /// Reads the room of the account for uploads of this process; `None` without a limit.
-    pub(super) fn room_of(row: Option<&Row>) -> Result<Option<u64>> {
+    pub(crate) fn room_of(row: Option<&Row>) -> Result<Option<u64>> {
         let row = row.ok_or_else(deleted)?;
         let Some(limit) = column::<Option<i64>>(row, 0)? else { return Ok(None) };
         let used = number(row, 1)?.saturating_add(number(row, 2)?);
         Ok(Some(limit.cast_unsigned().saturating_sub(used)))
     }
-
-    /// Adds a statement that reads which chunks are there. Returns its place in the answers.
-    pub(crate) fn find(&self) -> (&'static str, Vec<Param>) {
-        (AHEAD, vec![self.id()])
-    }
-
-    /// Returns the numbers of the chunks that are there.
-    pub(crate) fn found(rows: &[Row]) -> Result<BTreeSet<i64>> {
-        rows.iter().map(|row| column(row, 0)).collect()
-    }
-}
-
-/// Writes chunks of a commit before it locks the account. Returns their numbers with their hashes.
-///
-/// # Errors
-/// Errors of the database: chunks may be left, until their lease ends.
-pub(crate) async fn write_ahead(
-    holds: &Arc<Holds>,
-    chunks: Vec<(Bytes, Vec<u8>)>,
-) -> Result<(Arriving, Vec<(Vec<u8>, i64)>)> {
-    let arriving = Arriving::new(holds.env(), u128::from_be_bytes(holds.env().random()?))?;
-    let chunks: Vec<NewChunk> =
-        (0..).zip(chunks).map(|(place, (data, sum))| NewChunk { place, sum, data }).collect();
-    let conn = holds.pool().connection().await?;
-    let mut statements = holds.statements(&conn);
-    arriving.begin(&mut statements, holds, None);
-    let length = chunks.iter().fold(0_u64, |sum, chunk| sum.saturating_add(chunk.data.len() as u64));
-    let written = arriving.write(&mut statements, &chunks, length);
-    let answers = statements.run().await;
-    let answers = conn.settle(answers).await?;
-    if answers.rows(written).len() != chunks.len() {
-        return Err(deleted());
-    }
-    let numbers = chunks.into_iter().map(|chunk| (chunk.sum, arriving.number(chunk.place))).collect();
-    Ok((arriving, numbers))
 }
 
 /// Removes an upload that was not finished, with its chunks, some in each transaction.
@@ -229,7 +188,7 @@ pub(crate) async fn remove(holds: &Holds, id: u128) -> Result<()> {
 }
 
 /// Removes some chunks of an upload that was not finished. Returns true if there are more.
-pub(super) async fn remove_some(holds: &Holds, id: u128) -> Result<bool> {
+async fn remove_some(holds: &Holds, id: u128) -> Result<bool> {
     let conn = holds.pool().connection().await?;
     let id = || param(labels::uuid(id), Type::TEXT);
     let mut statements = holds.statements(&conn);
