@@ -12,6 +12,7 @@ mod it {
     mod find;
     mod gated_commits;
     mod groups;
+    mod holds;
     mod home;
     mod lost_commits;
     mod operations;
@@ -21,4 +22,5 @@ mod it {
     mod schema;
     mod search;
     mod trips;
+    mod uploads;
 }
