@@ -14,7 +14,8 @@ mod shared;
 mod transaction;
 
 use std::fmt;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use garth_engine::home::open_trees::OpenTrees;
@@ -37,6 +38,8 @@ use crate::uploads::collect;
 
 /// Trees that stay open while nobody uses them.
 const OPEN_TREES: usize = 1000;
+/// Time between two ticks that do something.
+const TICK: Duration = Duration::from_secs(60);
 
 /// Home in a PostgreSQL database. Any executor may poll its calls. Clones share the connections.
 #[derive(Clone)]
@@ -58,19 +61,31 @@ impl PgHome {
         // The state of a connection is in the database or in the client, so that no tree turns unsound.
         let trees = OpenTrees::new(OPEN_TREES, |_| true);
         let next_removal = Mutex::default();
-        let instance = Instance::new(Arc::clone(&pool), env.clone())?;
-        instance.renew().await?;
-        Ok(Self { shared: Arc::new(Shared { pool, env, registry, hasher, trees, instance, next_removal }) })
+        let next_tick = Mutex::new(Some(env.instant() + TICK));
+        let instance = Instance::start(Arc::clone(&pool), env.clone()).await?;
+        Ok(Self {
+            shared: Arc::new(Shared {
+                pool,
+                env,
+                registry,
+                hasher,
+                trees,
+                instance,
+                next_removal,
+                next_tick,
+            }),
+        })
     }
 
-    /// Renews the leases of this server on what it holds open, and removes uploads whose leases have ended,
-    /// once a minute: call it every second. If it fails, or is not called, for minutes, open nodes without a
-    /// name and views of the past fail with `Unavailable`.
+    /// Removes uploads whose leases have ended, and renews the leases of this server on what it holds open, both
+    /// once a minute: call it every second. Leases are renewed without it as well, as long as the home or one
+    /// of its trees is used. If they are not for minutes, open nodes without a name and views of the past fail
+    /// with `Unavailable`.
     ///
     /// # Errors
-    /// As [`renew_leases`](Self::renew_leases). A call some seconds later tries again.
+    /// As [`renew_leases`](Self::renew_leases). A later call tries again.
     pub async fn tick(&self) -> Result<()> {
-        if self.shared.instance.is_due() { self.renew_leases().await } else { Ok(()) }
+        if self.shared.is_tick() { self.renew_leases().await } else { Ok(()) }
     }
 
     /// Does the work of a [`tick`](Self::tick) now.
@@ -95,6 +110,17 @@ impl PgHome {
 }
 
 impl Shared {
+    /// Returns true once a minute.
+    fn is_tick(&self) -> bool {
+        let now = self.env.instant();
+        let mut next = self.next_tick.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_tick = next.is_none_or(|next| now >= next);
+        if is_tick {
+            *next = Some(now + TICK);
+        }
+        is_tick
+    }
+
     /// Removes uploads whose leases have ended, of the accounts that have received some here.
     async fn collect_uploads(&self) -> Result<()> {
         for holds in self.instance.open() {

@@ -59,6 +59,8 @@ struct Inner {
     open: Arc<OpenNodes>,
     pasts: Arc<OpenPasts>,
     holds: Arc<Holds>,
+    /// Renews the leases as long as the tree is used.
+    _instance: Arc<Instance>,
     committer: Committer,
 }
 
@@ -84,7 +86,19 @@ impl PgStore {
         let (open, pasts) = (Arc::clone(&holds.open), Arc::clone(&holds.pasts));
         let judgements = Arc::<Judgements>::default();
         let committer = Committer::of_server(&holds, registry.clone(), Arc::clone(&judgements));
-        let inner = Inner { pool, account, env, registry, judgements, open, pasts, holds, committer };
+        let instance = Arc::clone(instance);
+        let inner = Inner {
+            pool,
+            account,
+            env,
+            registry,
+            judgements,
+            open,
+            pasts,
+            holds,
+            _instance: instance,
+            committer,
+        };
         Arc::new(Self { inner: Arc::new(inner), as_of: None, reach: Arc::new(Reach::everything()) })
     }
 

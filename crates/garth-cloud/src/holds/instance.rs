@@ -32,16 +32,31 @@ impl fmt::Debug for Instance {
 }
 
 impl Instance {
-    /// Returns a server without a row, which the first tick writes.
+    /// Returns a server whose leases count, and renews them as long as it is used.
     ///
     /// # Errors
-    /// `Io` if the system provides no random bytes.
-    pub(crate) fn new(pool: Arc<Pool>, env: Env) -> Result<Arc<Self>> {
+    /// `Io` if the system provides no random bytes; errors of the database.
+    pub(crate) async fn start(pool: Arc<Pool>, env: Env) -> Result<Arc<Self>> {
         let holder = env.random()?;
-        Ok(Self::with_id(pool, env, holder))
+        let instance = Self::with_id(pool, env, holder);
+        instance.renew().await?;
+        let weak = Arc::downgrade(&instance);
+        instance.server.pool.run_later(async move {
+            loop {
+                tokio::time::sleep(RETRIED).await;
+                // Weak: the end of the process does not wait for it.
+                let Some(instance) = weak.upgrade() else { return };
+                if instance.is_due()
+                    && let Err(error) = instance.renew().await
+                {
+                    tracing::warn!(%error, "the leases of this server could not be renewed");
+                }
+            }
+        });
+        Ok(instance)
     }
 
-    /// Returns a server with this id.
+    /// Returns a server with this id, without a row: its leases do not count.
     pub(crate) fn with_id(pool: Arc<Pool>, env: Env, holder: [u8; 16]) -> Arc<Self> {
         let server = Arc::new(Server::new(pool, env, holder));
         Arc::new(Self { server, accounts: Mutex::default(), next: Mutex::default() })

@@ -24,4 +24,6 @@ pub(super) struct Shared {
     pub(super) instance: Arc<Instance>,
     /// Time before which the rounds do not try again to delete the rows of deleted accounts.
     pub(super) next_removal: Mutex<Option<Instant>>,
+    /// Time of the next tick that does something.
+    pub(super) next_tick: Mutex<Option<Instant>>,
 }

@@ -1,14 +1,16 @@
 //! Nodes and states of the past that servers hold open, and their leases.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use garth_cloud::home::PgHome;
 use garth_engine::model::{At, Batch, ByteRange, Moment, Op, Seq};
 use garth_engine::rule::sample;
-use garth_engine::{AccountStore, Env, ErrorKind, Home as _, OpenFile};
+use garth_engine::{AccountStore, Env, ErrorKind, FileSystem as _, Home as _, OpenFile};
 use garth_testkit::postgres::Cluster;
+use garth_testkit::proxy::Proxy;
 
-use super::database::{at, eventually};
+use super::database::{Database, at, eventually, write};
 
 /// Connections of a server.
 const CONNECTIONS: usize = 4;
@@ -199,4 +201,23 @@ async fn views_open_at_a_tick_have_leases() {
     servers.homes[0].renew_leases().await.unwrap();
     assert_eq!(servers.sql(leases), "");
     assert_eq!(servers.sql("SELECT count(*) FROM garth.past_lease"), "0");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn holding_a_node_takes_one_trip() {
+    let database = Database::new().await;
+    let account = database.account("her").await;
+    database.commit(account, &[write("/d/f", "x")]).await.remove(0).unwrap();
+    let proxy = Proxy::to(database.cluster.address()).unwrap();
+    let fs = database.store(account, &database.cluster.tcp_url_through(proxy.address())).await;
+    // Statements that are sent together arrive before the first answer, as on a network.
+    proxy.delay(Duration::from_millis(20));
+    let (before, path) = (proxy.trips(), At::Path(at("/d")));
+    let dir = fs.hold(&path).await.unwrap();
+    assert_eq!(proxy.trips() - before, 1);
+    let before = proxy.trips();
+    assert_eq!(dir.stat().await.unwrap().nlink, 2);
+    // Nothing was written to it without a name, so no lease is given up.
+    drop(dir);
+    assert_eq!(proxy.trips() - before, 1);
 }
