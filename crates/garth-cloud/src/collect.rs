@@ -111,7 +111,7 @@ async fn phases(run: &mut Run<'_>) -> Result<()> {
     while times::correct(run).await? == Progress::More {}
     while ended::forget_records(run).await? == Progress::More {}
     while ended::forget_constraints(run).await? == Progress::More {}
-    while ended::forget_upload(run).await? == Progress::More {}
+    while ended::forget_uploads(run).await? == Progress::More {}
     let files = unnamed::take_back(run).await?;
     merge::merge(run, files).await?;
     content_age::age_content(run).await?;

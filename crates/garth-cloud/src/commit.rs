@@ -14,6 +14,7 @@ use garth_engine::rule::Registry;
 use garth_engine::{Error, ErrorKind, Result};
 use tokio_postgres::types::Type;
 
+use crate::ahead::{Ahead, large_chunks};
 use crate::client::{Connection, Pipe, Pool, begin_writes, param};
 use crate::rows::{BatchTexts, PgRows, Writes};
 use derive::{derive, derive_moved};
@@ -74,7 +75,7 @@ pub async fn commit_keyed(
     let requests: Vec<Request<'_>> = batches.iter().map(|batch| Request { batch, reach: &reach }).collect();
     let mut results = Vec::with_capacity(batches.len());
     while let Some(left) = requests.get(results.len()..).filter(|left| !left.is_empty()) {
-        match committer.transaction(conn, left).await {
+        match committer.transaction(conn, left, None).await {
             Ok(done) => results.extend(done),
             Err(Failure::RolledBack(error) | Failure::Unanswered(_, error)) => {
                 return ended(results, batches.len(), error);
@@ -97,10 +98,34 @@ impl Committer {
     /// error. `Unavailable` if the database cannot be asked: then batches may be committed, and their ids
     /// tell.
     pub async fn commit(&self, pool: &Arc<Pool>, requests: &[Request<'_>]) -> Result<Vec<Result<Commit>>> {
+        let ahead = self.write_ahead(requests).await;
+        let done = self.commit_all(pool, requests, ahead.as_ref()).await;
+        if let (Some(ahead), Some(holds)) = (ahead, &self.holds) {
+            ahead.remove_later(holds);
+        }
+        done
+    }
+
+    /// Writes large chunks before the account is locked. If that fails, the transaction sends them.
+    async fn write_ahead(&self, requests: &[Request<'_>]) -> Option<Ahead> {
+        let holds = self.holds.as_ref()?;
+        let chunks = large_chunks(requests.iter().map(|request| request.batch));
+        let ahead = Ahead::write(holds, chunks).await;
+        ahead
+            .inspect_err(|error| tracing::debug!(%error, "chunks could not be written before a commit"))
+            .ok()?
+    }
+
+    async fn commit_all(
+        &self,
+        pool: &Arc<Pool>,
+        requests: &[Request<'_>],
+        ahead: Option<&Ahead>,
+    ) -> Result<Vec<Result<Commit>>> {
         let (mut results, mut conn, mut lost) =
             (Vec::with_capacity(requests.len()), pool.connection().await?, 0);
         while let Some(left) = requests.get(results.len()..).filter(|left| !left.is_empty()) {
-            let (attempt, error) = match self.transaction(&conn, left).await {
+            let (attempt, error) = match self.transaction(&conn, left, ahead).await {
                 Ok(done) => {
                     results.extend(done);
                     continue;
@@ -139,8 +164,9 @@ impl Committer {
         &self,
         conn: &Connection,
         requests: &[Request<'_>],
+        ahead: Option<&Ahead>,
     ) -> Result<Vec<Result<Commit>>, Failure> {
-        let mut rows = PgRows::new(conn, self);
+        let mut rows = PgRows::new(conn, self).with_ahead(ahead);
         let results = match write(&mut rows, bounds::first_of(requests)).await {
             Ok(results) => results,
             Err(error) => return Err(rolled_back(conn, error).await),

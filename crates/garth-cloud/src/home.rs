@@ -19,7 +19,8 @@ mod shared;
 mod transaction;
 
 use std::fmt;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use garth_engine::home::open_trees::OpenTrees;
@@ -36,11 +37,15 @@ use self::accounts::Found;
 pub use self::background::Background;
 use self::shared::Shared;
 use crate::client::Pool;
+use crate::holds::Instance;
 use crate::schema;
 use crate::store::PgStore;
+use crate::uploads::collect;
 
 /// Trees that stay open while nobody uses them.
 const OPEN_TREES: usize = 1000;
+/// Time between two ticks that do something.
+const TICK: Duration = Duration::from_secs(60);
 
 /// Home in a PostgreSQL database. Any executor may poll its calls. Clones share the connections.
 #[derive(Clone)]
@@ -59,7 +64,7 @@ impl PgHome {
         let conn = pool.connection().await?;
         let created = schema::create(&conn, &env).await;
         let hasher = conn.settle(created).await?;
-        Ok(Self::of(pool, env, registry, hasher))
+        Self::of(pool, env, registry, hasher).await
     }
 
     /// Opens the home in a database that has its tables, and creates none.
@@ -76,14 +81,28 @@ impl PgHome {
         let conn = pool.connection().await?;
         let checked = schema::check(&conn).await;
         let hasher = conn.settle(checked).await?;
-        Ok(Self::of(pool, env, registry, hasher))
+        Self::of(pool, env, registry, hasher).await
     }
 
-    fn of(pool: Arc<Pool>, env: Env, registry: Registry, hasher: Hasher) -> Self {
+    async fn of(pool: Arc<Pool>, env: Env, registry: Registry, hasher: Hasher) -> Result<Self> {
         // The state of a connection is in the database or in the client, so that no tree turns unsound.
         let trees = OpenTrees::new(OPEN_TREES, |_| true);
         let (next_removal, indexing) = (Mutex::default(), Arc::default());
-        Self { shared: Arc::new(Shared { pool, env, registry, hasher, trees, next_removal, indexing }) }
+        let next_tick = Mutex::new(Some(env.instant() + TICK));
+        let instance = Instance::start(Arc::clone(&pool), env.clone()).await?;
+        Ok(Self {
+            shared: Arc::new(Shared {
+                pool,
+                env,
+                registry,
+                hasher,
+                trees,
+                instance,
+                next_removal,
+                next_tick,
+                indexing,
+            }),
+        })
     }
 
     /// Returns the background work of a server on the accounts of the database.
@@ -92,6 +111,25 @@ impl PgHome {
     /// `Unavailable` if the system has no random bytes.
     pub fn background(&self) -> Result<Background> {
         Background::new(Arc::clone(&self.shared))
+    }
+
+    /// Removes uploads whose leases have ended, and renews the leases of this server on what it holds open, both
+    /// once a minute: call it every second. Leases are renewed without it as well, as long as the home or one
+    /// of its trees is used. If they are not for minutes, open nodes without a name and views of the past fail
+    /// with `Unavailable`.
+    ///
+    /// # Errors
+    /// As [`renew_leases`](Self::renew_leases). A later call tries again.
+    pub async fn tick(&self) -> Result<()> {
+        self.shared.tick().await
+    }
+
+    /// Does the work of a [`tick`](Self::tick) now.
+    ///
+    /// # Errors
+    /// Errors of the database.
+    pub async fn renew_leases(&self) -> Result<()> {
+        self.shared.renew_leases().await
     }
 
     /// Runs a call that changes data. It runs to its end even if this future is dropped.
@@ -104,6 +142,43 @@ impl PgHome {
 }
 
 impl Shared {
+    async fn tick(self: &Arc<Self>) -> Result<()> {
+        if self.is_tick() { self.renew_leases().await } else { Ok(()) }
+    }
+
+    async fn renew_leases(self: &Arc<Self>) -> Result<()> {
+        let home = Arc::clone(self);
+        let renewed = async move {
+            home.instance.renew().await?;
+            home.collect_uploads().await
+        };
+        self.pool.run(renewed).await
+    }
+
+    /// Returns true once a minute.
+    fn is_tick(&self) -> bool {
+        let now = self.env.instant();
+        let mut next = self.next_tick.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_tick = next.is_none_or(|next| now >= next);
+        if is_tick {
+            *next = Some(now + TICK);
+        }
+        is_tick
+    }
+
+    /// Removes uploads whose leases have ended, of the accounts that have received some here.
+    async fn collect_uploads(&self) -> Result<()> {
+        for holds in self.instance.open() {
+            if holds.take_uploads()
+                && let Err(error) = collect(&holds, None).await
+            {
+                holds.set_uploads(true);
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
     /// Returns the tree of an account that was found.
     async fn tree(&self, found: &Found) -> Result<Arc<PgStore>> {
         let folder = &found.account.folder;
@@ -115,8 +190,8 @@ impl Shared {
         if let Some(tree) = self.trees.held(folder, &mut turn)? {
             return Ok(tree);
         }
-        let (pool, env, registry) = (Arc::clone(&self.pool), self.env.clone(), self.registry.clone());
-        let tree = PgStore::new(pool, found.number, env, registry).without_system().await?;
+        let tree = PgStore::of(&self.instance, found.number, self.registry.clone());
+        let tree = tree.without_system().await?;
         Ok(self.trees.put(folder, &mut turn, tree))
     }
 }
@@ -233,6 +308,7 @@ impl Home for PgHome {
         self.shared.pool.read_into(&mut stats);
         self.shared.env.read_into(&mut stats);
         self.shared.indexing.read_into(&mut stats.index);
+        self.shared.instance.read_into(&mut stats);
         stats.open_accounts = u64::try_from(self.shared.trees.names().len()).unwrap_or(u64::MAX);
         stats
     }

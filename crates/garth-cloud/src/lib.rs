@@ -10,17 +10,23 @@
 //! - [`query_keys`]: nodes by the keys that are derived from them;
 //! - `reads`: rows that reads of a tree fetch, in rounds;
 //! - [`search`]: hits in the index of words, and its merge;
-//! - `values`: values of columns and parameters;
+//! - `holds`: what servers hold open; `uploads`: content that arrives before its commit; `ahead`: large
+//!   chunks of a commit, written before it locks; `arriving`: the rows of both;
+//! - `transaction`: transactions of these; `values`: values of columns and parameters;
 //! - [`store`]: the tree of an account, as the interfaces use it;
 //! - [`home`]: accounts, their keys and trees, and the background work of servers on them.
 //!
-//! `garth serve --postgres` serves it. It commits every operation, but not directories whose path has more than 2,304 bytes: these fail with `NameTooLong`. Why its statements are as they are:
+//! `garth serve --postgres` serves it. It commits every operation, but not directories whose path has more than
+//! 2,304 bytes: these fail with `NameTooLong`. Why its statements are as they are:
 //! `docs/decisions/postgres-statements.md`.
 
+mod ahead;
+mod arriving;
 pub mod client;
 mod collect;
 pub mod commit;
 mod control;
+mod holds;
 pub mod home;
 pub mod indexing;
 pub mod query_keys;
@@ -29,4 +35,6 @@ pub mod rows;
 pub mod schema;
 pub mod search;
 pub mod store;
+mod transaction;
+mod uploads;
 mod values;

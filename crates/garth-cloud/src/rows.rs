@@ -28,4 +28,5 @@ mod writes;
 
 pub use derived::DerivedWrites;
 pub use fetch::PgRows;
+pub(crate) use records::{QUOTAS, quotas_of};
 pub use writes::{BatchTexts, Writes};

@@ -9,13 +9,11 @@
 //! Nothing is kept between calls, except judgements of the files of gates, which hold for good.
 //!
 //! - `reader`: transactions that fetch rows until a read is complete;
-//! - `calls`, `open_file`, `account`, `view_base`: the interfaces;
+//! - `calls`, `open_file`, `uploads`, `account`, `view_base`: the interfaces;
 //! - `records`: commits that are found again by an id or key;
 //! - `retention`: limits on the past and on stored bytes; `maintenance`: what collections use of a handle.
 //!
-//! Not built yet, and refused with `Unsupported`: uploads, `hold`, `blame`, rules, quotas and
-//! checks.
-//! Views of the past and open files take no leases yet.
+//! Not built yet, and refused with `Unsupported`: `blame`, rules, quotas and checks.
 
 mod account;
 mod calls;
@@ -25,6 +23,7 @@ mod past_reads;
 mod reader;
 mod records;
 mod retention;
+mod uploads;
 mod view_base;
 
 use std::fmt;
@@ -43,6 +42,7 @@ use garth_engine::{Env, Error, ErrorKind, FileSystem, Result};
 
 use crate::client::Pool;
 use crate::commit::Committer;
+use crate::holds::{Holds, Instance};
 
 /// The tree of an account, now or as of a commit.
 #[derive(Clone, Debug)]
@@ -62,6 +62,9 @@ struct Inner {
     judgements: Arc<Judgements>,
     open: Arc<OpenNodes>,
     pasts: Arc<OpenPasts>,
+    holds: Arc<Holds>,
+    /// Renews the leases as long as the tree is used.
+    _instance: Arc<Instance>,
     committer: Committer,
 }
 
@@ -72,14 +75,34 @@ impl fmt::Debug for Inner {
 }
 
 impl PgStore {
-    /// Returns the handle of everything in an account. Nothing is read.
+    /// Returns the handle of everything in an account, as a server of its own, whose leases do not count. A
+    /// tree of a [`PgHome`](crate::home::PgHome) has leases. Nothing is read.
     pub fn new(pool: Arc<Pool>, account: i64, env: Env, registry: Registry) -> Arc<Self> {
-        // No leases are taken yet, which would have the id of this instance.
-        let holder = [0; 16];
-        let (open, pasts) = (Arc::new(OpenNodes::new(holder)), Arc::new(OpenPasts::new(holder)));
+        // Without random bytes, nothing can be written either.
+        let holder = env.random().unwrap_or_default();
+        Self::of(&Instance::with_id(pool, env, holder), account, registry)
+    }
+
+    /// Returns the handle of everything in an account at this server. Nothing is read.
+    pub(crate) fn of(instance: &Arc<Instance>, account: i64, registry: Registry) -> Arc<Self> {
+        let holds = instance.of(account);
+        let (pool, env) = (Arc::clone(holds.pool()), holds.env().clone());
+        let (open, pasts) = (Arc::clone(&holds.open), Arc::clone(&holds.pasts));
         let judgements = Arc::<Judgements>::default();
-        let committer = Committer::new(account, registry.clone(), Arc::clone(&open), Arc::clone(&judgements));
-        let inner = Inner { pool, account, env, registry, judgements, open, pasts, committer };
+        let committer = Committer::of_server(&holds, registry.clone(), Arc::clone(&judgements));
+        let instance = Arc::clone(instance);
+        let inner = Inner {
+            pool,
+            account,
+            env,
+            registry,
+            judgements,
+            open,
+            pasts,
+            holds,
+            _instance: instance,
+            committer,
+        };
         Arc::new(Self { inner: Arc::new(inner), as_of: None, reach: Arc::new(Reach::everything()) })
     }
 

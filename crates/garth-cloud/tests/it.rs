@@ -16,6 +16,7 @@ mod it {
     mod find;
     mod gated_commits;
     mod groups;
+    mod holds;
     mod home;
     mod lost_commits;
     mod old_content;
@@ -31,4 +32,5 @@ mod it {
     mod set_retention;
     mod stored_bytes;
     mod trips;
+    mod uploads;
 }

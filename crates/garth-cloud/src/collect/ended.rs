@@ -1,9 +1,6 @@
 //! Records whose time has ended: expired entries, leases, results for retries, uploads, and what is known of
 //! files under constraints that are gone.
 
-use std::collections::BTreeMap;
-
-use garth_engine::engine::planner::Staged;
 use garth_engine::model::{At, Batch, Op, Precondition};
 use garth_engine::path::TreePath;
 use garth_engine::{Error, ErrorKind, FileSystem as _, Result};
@@ -12,8 +9,8 @@ use tokio_postgres::types::Type;
 use super::step::{Progress, Run, Statement, Times};
 use crate::client::param;
 use crate::control::CONTROL;
-use crate::rows::references;
 use crate::rows::weights::{idempotency_weight, log_more_weight, log_weight};
+use crate::uploads;
 use crate::values::columns::{column, int, number};
 use crate::values::parameters::list;
 
@@ -78,14 +75,6 @@ const UNKNOWN: &str = "WITH RECURSIVE d(demand) AS (
     SELECT demand FROM d WHERE demand IS NOT NULL AND demand <> ALL($2) LIMIT $3";
 const NOT_JUDGED: &str = "DELETE FROM garth.judged WHERE account = $1 AND ctid = ANY(ARRAY(
         SELECT ctid FROM garth.judged WHERE account = $1 AND demand = ANY($2) LIMIT $3)) RETURNING 1";
-/// Next finished upload that is due. The server that receives an upload removes it if it never finishes.
-const UPLOADS: &str = "SELECT id::text, pieces FROM garth.staged
-    WHERE account = $1 AND lease <= greatest($2::bigint, $3::bigint) AND pieces IS NOT NULL
-    ORDER BY lease LIMIT 1";
-const SHORTER: &str =
-    "UPDATE garth.staged SET pieces = $3, lease = 0 WHERE account = $1 AND id = $2::text::uuid";
-const NO_UPLOAD: &str = "DELETE FROM garth.staged WHERE account = $1 AND id = $2::text::uuid";
-
 /// Records the removal of expired entries. Any commit that meets one does so; these commits do nothing else.
 ///
 /// # Errors
@@ -178,40 +167,15 @@ pub(super) fn due_uploads(times: Times) -> [i64; 2] {
     [times.now.0, finished.saturating_add(UPLOAD)]
 }
 
-/// Removes a finished upload that is due, or a part of a long one.
+/// Removes some of the uploads that are due. Without an operator, finished ones have the time that their
+/// clients were told.
 ///
 /// # Errors
-/// As [`Run::step`]; `Corrupt` for an upload that cannot be read.
-pub(super) async fn forget_upload(run: &mut Run<'_>) -> Result<Progress> {
-    let most = usize::try_from(run.rows()).unwrap_or(usize::MAX);
-    let (mut step, []) = run.step([]).await?;
-    let times = due_uploads(step.times).map(|time| param(time, Type::INT8));
-    let [found] = step.query([(UPLOADS, times.into())]).await?;
-    let Some(row) = found.first() else {
-        run.commit(step).await?;
-        return Ok(Progress::Done);
-    };
-    let id = || Ok::<_, Error>(param(column::<String>(row, 0)?, Type::TEXT));
-    let damaged = |e| Error::damaged("a staged body is damaged").with_source(e);
-    let mut pieces: Staged = serde_json::from_str(column(row, 1)?).map_err(damaged)?;
-    let mut released = BTreeMap::new();
-    let left = pieces.0.len().saturating_sub(most);
-    for (chunk, _) in pieces.0.drain(left..) {
-        *released.entry(chunk).or_insert(0_i64) -= 1;
-    }
-    for (sql, params) in references::change(&released) {
-        step.add(sql, params);
-    }
-    let is_whole = pieces.0.is_empty();
-    if is_whole {
-        step.add(NO_UPLOAD, vec![id()?]);
-    } else {
-        // A commit that names the upload fails from now on: the pieces are shorter than its size.
-        let failed = |e| Error::new(ErrorKind::Io, "the upload cannot be recorded").with_source(e);
-        let json = serde_json::to_string(&pieces).map_err(failed)?;
-        step.add(SHORTER, vec![id()?, param(json, Type::TEXT)]);
-    }
-    run.commit(step).await?;
-    run.collected.staged += u64::from(is_whole);
-    Ok(Progress::More)
+/// Errors of the database: a part may be left, to be removed by another call.
+pub(super) async fn forget_uploads(run: &mut Run<'_>) -> Result<Progress> {
+    run.keep_lease().await?;
+    let grace = run.exact.then(|| run.grace().max(UNUSED));
+    let removed = uploads::collect(run.store.holds(), grace).await?;
+    run.collected.staged += u64::try_from(removed).unwrap_or(u64::MAX);
+    Ok(Progress::more_if(removed >= uploads::AT_ONCE))
 }

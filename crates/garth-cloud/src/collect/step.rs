@@ -14,7 +14,7 @@ use garth_engine::{Error, ErrorKind, Result};
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
-use crate::client::{Param, Pipe, PooledConnection, param};
+use crate::client::{Param, Pipe, PooledConnection, begin_reads, begin_writes, param};
 use crate::store::PgStore;
 use crate::values::columns::{column, head, int};
 
@@ -28,35 +28,23 @@ const WORK: Duration = Duration::from_millis(50);
 const ROWS: (i64, i64) = (16, 1024);
 /// Rows of the first step.
 const FIRST_ROWS: i64 = 256;
+/// Limit on the time of a statement that only reads.
+pub(crate) const READ_TIME: Duration = Duration::from_secs(30);
 /// Longest pause after a step in the background. A pause is three times as long as its step, so that a
 /// quarter of the time goes to such steps at most.
 const PAUSE: Duration = Duration::from_millis(150);
 
-/// Time of the database in nanoseconds, which does not change within a statement.
-macro_rules! now {
-    () => {
-        "(extract(epoch FROM statement_timestamp()) * 1000000)::bigint * 1000"
-    };
-}
-
-const TAKE_LEASE: &str = concat!(
-    "INSERT INTO garth.collecting AS c (account, holder, until)
-    SELECT h.account, $2, ",
-    now!(),
-    " + $3 FROM garth.head h WHERE h.account = $1
+const TAKE_LEASE: &str = "INSERT INTO garth.collecting AS c (account, holder, until)
+    SELECT h.account, $2, garth.now() + $3 FROM garth.head h WHERE h.account = $1
     ON CONFLICT (account) DO UPDATE SET holder = excluded.holder, until = excluded.until
         WHERE c.holder = excluded.holder OR c.until <= excluded.until - $3
-    RETURNING until"
-);
+    RETURNING until";
 const RELEASE: &str = "UPDATE garth.collecting SET until = 0 WHERE account = $1 AND holder = $2";
 const LOCK: &str = "SELECT seq, time, next_ino, next_chunk, control, projections, oldest, folded
     FROM garth.head WHERE account = $1 FOR UPDATE";
 /// Keeps the lease, and tells the time. A statement of its own, behind the lock, which may be waited for.
-const KEEP_LEASE: &str = concat!(
-    "UPDATE garth.collecting SET until = ",
-    now!(),
-    " + $3 WHERE account = $1 AND holder = $2 RETURNING garth.now()"
-);
+const KEEP_LEASE: &str = "UPDATE garth.collecting SET until = garth.now() + $3
+    WHERE account = $1 AND holder = $2 RETURNING garth.now()";
 const CLOCK: &str = "SELECT garth.now() FROM garth.head WHERE account = $1";
 const EPOCH: &str =
     "UPDATE garth.head SET epoch = epoch + 1, stored = greatest(stored - $2, 0) WHERE account = $1";
@@ -149,7 +137,7 @@ impl<'r> Run<'r> {
         };
         let conn = store.pool().connection().await?;
         let mut pipe = Pipe::new(&conn);
-        pipe.simple(begin_write(store.account()));
+        pipe.simple(begin_writes(store.account()));
         let exists = pipe.query(
             "SELECT FROM garth.head WHERE account = $1 FOR KEY SHARE",
             vec![param(store.account(), Type::INT8)],
@@ -164,6 +152,11 @@ impl<'r> Run<'r> {
         Ok(answers.get(taken).is_some_and(|rows| !rows.is_empty()).then_some(run))
     }
 
+    /// Returns the grace period in nanoseconds.
+    pub(crate) fn grace(&self) -> i64 {
+        self.grace
+    }
+
     /// Ends the lease.
     ///
     /// # Errors
@@ -171,7 +164,7 @@ impl<'r> Run<'r> {
     pub(crate) async fn end(&self) -> Result<()> {
         let conn = self.store.pool().connection().await?;
         let mut pipe = Pipe::new(&conn);
-        pipe.simple(begin_write(self.store.account()));
+        pipe.simple(begin_writes(self.store.account()));
         pipe.query(RELEASE, self.lease(&[]));
         pipe.simple("COMMIT");
         let answers = pipe.run().await;
@@ -342,7 +335,7 @@ async fn begin_with<const N: usize>(
     let account = store.account();
     let conn = store.pool().connection().await?;
     let mut pipe = Pipe::new(&conn);
-    pipe.simple(begin_write(account));
+    pipe.simple(begin_writes(account));
     let lock = pipe.query(LOCK, vec![param(account, Type::INT8)]);
     let clock = pipe.query(clock.0, clock.1);
     let places = statements.map(|statement| add(&mut pipe, account, statement));
@@ -369,7 +362,7 @@ pub(crate) async fn read<const N: usize>(
     let account = store.account();
     let conn = store.pool().connection().await?;
     let mut pipe = Pipe::new(&conn);
-    pipe.simple(begin_read(account));
+    pipe.simple(begin_reads(account, READ_TIME));
     let places = statements.map(|statement| add(&mut pipe, account, statement));
     pipe.simple("COMMIT");
     let answers = pipe.run().await;
@@ -379,28 +372,6 @@ pub(crate) async fn read<const N: usize>(
 
 fn add(pipe: &mut Pipe<'_>, account: i64, (sql, params): Statement) -> usize {
     pipe.query(sql, [param(account, Type::INT8)].into_iter().chain(params).collect())
-}
-
-/// Returns the statements that begin a transaction whose statements read one state.
-pub(crate) fn begin_read(account: i64) -> String {
-    begin_sql(account, " ISOLATION LEVEL REPEATABLE READ READ ONLY")
-}
-
-fn begin_write(account: i64) -> String {
-    begin_sql(account, "")
-}
-
-/// Returns the statements that begin a transaction. Every statement reads ranges of indexes in their order:
-/// as long as a table has no statistics, the database would rather read all of a range than stop at the
-/// limit.
-fn begin_sql(account: i64, mode: &str) -> String {
-    format!(
-        "BEGIN{mode}; SELECT set_config('garth.account', '{account}', true), \
-         set_config('statement_timeout', '30000', true), set_config('lock_timeout', '10000', true), \
-         set_config('idle_in_transaction_session_timeout', '30000', true), \
-         set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true), \
-         set_config('jit', 'off', true)"
-    )
 }
 
 fn deleted() -> Error {

@@ -1,5 +1,5 @@
 //! Work that a server does by itself on accounts: it indexes text that commits have left, merges the index of
-//! words, and collects what is due.
+//! words, collects what is due, and renews the leases of the server.
 //!
 //! Any number of servers do so at once: each step takes a lease of the database. No look reads all accounts.
 //! A partial index has those with text to index. An account is merged and collected by the servers that have
@@ -165,6 +165,7 @@ impl Background {
     }
 
     async fn find_work(&mut self, now: Instant) -> Result<()> {
+        self.shared.tick().await?;
         self.jobs.forget_rests(now);
         self.find_text(now).await?;
         if now >= self.next_open_look {

@@ -11,6 +11,7 @@ use garth_engine::rule::Registry;
 use garth_engine::stats::IndexStats;
 
 use crate::client::Pool;
+use crate::holds::Instance;
 use crate::store::PgStore;
 
 /// State of a home, which calls that run to their end hold.
@@ -21,6 +22,8 @@ pub(super) struct Shared {
     pub(super) registry: Registry,
     pub(super) hasher: Hasher,
     pub(super) trees: OpenTrees<PgStore>,
+    /// This server, with what it holds open.
+    pub(super) instance: Arc<Instance>,
     /// Time before which the rounds do not try again to delete the rows of deleted accounts.
     pub(super) next_removal: Mutex<Option<Instant>>,
     /// Counts of the work on search indexes.
@@ -53,4 +56,6 @@ impl IndexCounts {
         stats.steps = self.steps.load(Ordering::Relaxed);
         stats.failures = self.failures.load(Ordering::Relaxed);
     }
+    /// Time of the next tick that does something.
+    pub(super) next_tick: Mutex<Option<Instant>>,
 }

@@ -10,6 +10,7 @@ use garth_engine::model::Batch;
 use garth_engine::rule::Registry;
 
 use crate::control::ControlCache;
+use crate::holds::Holds;
 
 /// A batch, with the reach of the handle that it was committed through.
 #[derive(Clone, Copy, Debug)]
@@ -26,6 +27,8 @@ pub struct Committer {
     pub(crate) control: ControlCache,
     /// Nodes that this process holds open.
     pub(crate) open: Arc<OpenNodes>,
+    /// Leases on these nodes; `None` without a server.
+    pub(crate) holds: Option<Arc<Holds>>,
     /// Judgements of the files of gates.
     pub(crate) judgements: Arc<Judgements>,
 }
@@ -40,6 +43,12 @@ impl Committer {
     /// Returns the commits of an account. `open` are the nodes that this process holds open, `judgements`
     /// those of the files of gates.
     pub fn new(account: i64, registry: Registry, open: Arc<OpenNodes>, judgements: Arc<Judgements>) -> Self {
-        Self { account, control: ControlCache::new(registry), open, judgements }
+        Self { account, control: ControlCache::new(registry), open, holds: None, judgements }
+    }
+
+    /// Returns the commits of an account at a server.
+    pub(crate) fn of_server(holds: &Arc<Holds>, registry: Registry, judgements: Arc<Judgements>) -> Self {
+        let committer = Self::new(holds.account(), registry, Arc::clone(&holds.open), judgements);
+        Self { holds: Some(Arc::clone(holds)), ..committer }
     }
 }

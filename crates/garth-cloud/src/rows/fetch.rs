@@ -3,7 +3,7 @@
 
 mod room;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::mem::take;
 use std::sync::Arc;
 
@@ -25,6 +25,7 @@ use super::target::Target;
 use super::wanted::Wanted;
 use super::weights::stored_bytes;
 use super::writes::{Writer, Writes};
+use crate::ahead::Ahead;
 use crate::client::{Connection, Param, Pipe, begin_writes, param};
 use crate::control::{CONTROL, Control};
 use crate::reads::{FetchedRows, Round};
@@ -60,6 +61,8 @@ pub struct PgRows<'c> {
     trips: usize,
     /// Files whose extents are fetched by path.
     content: BTreeSet<Key>,
+    /// Chunks that were written before the transaction.
+    ahead: Option<&'c Ahead>,
 }
 
 /// State of an account that is locked.
@@ -76,6 +79,8 @@ struct State {
     settled: u64,
     /// Last commit that the transaction has written.
     written: Option<u64>,
+    /// Numbers of chunks that were written before the transaction, by hash.
+    ahead: HashMap<Vec<u8>, i64>,
 }
 
 /// Places of the first statements of a transaction in its answers.
@@ -83,6 +88,7 @@ struct Begun {
     lock: usize,
     clock: usize,
     control: usize,
+    ahead: Option<usize>,
     /// Control data that was known.
     known: Control,
 }
@@ -100,7 +106,13 @@ impl<'c> PgRows<'c> {
             state: None,
             trips: 0,
             content: BTreeSet::new(),
+            ahead: None,
         }
+    }
+
+    /// Sets the chunks that were written before the transaction.
+    pub(crate) fn with_ahead(self, ahead: Option<&'c Ahead>) -> Self {
+        Self { ahead, ..self }
     }
 
     /// Returns the number of round trips so far.
@@ -211,6 +223,7 @@ impl<'c> PgRows<'c> {
             next_passage: state.next_passage,
             token: &state.token,
             open: &self.committer.open,
+            ahead: &state.ahead,
         };
         state.next_passage = writes.send(&mut self.pipe, &writer);
         state.fetched.head = head;
@@ -272,7 +285,7 @@ impl<'c> PgRows<'c> {
         let mut wanted = Wanted::new(self.rows.take_wanted(), take(&mut self.content), derived);
         let mut pipe = std::mem::replace(&mut self.pipe, Pipe::new(self.conn));
         let account = self.committer.account;
-        let begun = self.state.is_none().then(|| begin(&mut pipe, self.committer));
+        let begun = self.state.is_none().then(|| begin(&mut pipe, self.committer, self.ahead));
         let places = wanted.send(&mut pipe, account);
         self.trips += 1;
         let answers = pipe.run().await?;
@@ -303,6 +316,10 @@ impl<'c> PgRows<'c> {
             token: column(clock, 1)?,
             settled: head.seq,
             written: None,
+            ahead: match (self.ahead, begun.ahead) {
+                (Some(ahead), Some(place)) => ahead.of_left(rows(place))?,
+                _ => HashMap::new(),
+            },
         })
     }
 }
@@ -317,6 +334,9 @@ fn begin(pipe: &mut Pipe<'_>, committer: &Committer) -> Begun {
         lock: pipe.query(LOCK, vec![own()]),
         clock: pipe.query(CLOCK, Vec::new()),
         control: pipe.query(CONTROL, vec![own(), param(int(known.version), Type::INT8)]),
+        ahead: ahead
+            .map(Ahead::left)
+            .map(|(sql, params)| pipe.query(sql, [own()].into_iter().chain(params).collect())),
         known,
     }
 }
@@ -332,6 +352,10 @@ impl Fetch for PgRows<'_> {
 
     fn is_open(&self, batch: usize, ino: u64) -> Result<bool> {
         let reach = self.requests.get(batch).map(|request| request.reach);
-        Ok(reach.is_some_and(|reach| reach.holds(ino, &self.committer.open)))
+        let is_open = reach.is_some_and(|reach| reach.holds(ino, &self.committer.open));
+        if let Some(holds) = self.committer.holds.as_ref().filter(|_| is_open) {
+            holds.check_nameless(ino)?;
+        }
+        Ok(is_open)
     }
 }

@@ -58,14 +58,14 @@ const SNAPSHOTS: &str = concat!(
 );
 const STAGED: &str = "SELECT k.n, s.pieces, o.key FROM unnest($2::text[]) WITH ORDINALITY k(id, n)
     CROSS JOIN LATERAL (SELECT owner, pieces FROM garth.staged
-        WHERE account = $1 AND id = k.id::uuid AND pieces IS NOT NULL OFFSET 0) s
+        WHERE account = $1 AND id = k.id::uuid AND pieces IS NOT NULL AND lease > garth.now() OFFSET 0) s
     LEFT JOIN LATERAL (SELECT key FROM garth.owner WHERE account = $1 AND id = s.owner OFFSET 0) o ON true";
 const JUDGED: &str = "SELECT k.n, j.etag, j.until, j.lines
     FROM unnest($2::bigint[], $3::bytea[]) WITH ORDINALITY k(ino, demand, n)
     CROSS JOIN LATERAL (SELECT etag, until, lines FROM garth.judged
         WHERE account = $1 AND demand = k.demand AND ino = k.ino OFFSET 0) j";
 const CHUNKS: &str = "SELECT id, sum, data FROM garth.chunk WHERE account = $1 AND id = ANY($2)";
-const QUOTAS: &str =
+pub(crate) const QUOTAS: &str =
     "SELECT path, max_bytes, max_entries, bytes, entries FROM garth.quota WHERE account = $1";
 /// Sums over ranges of directories. The bytes of a file with several names count once below each path: the
 /// planner looks at all of its names.
@@ -242,18 +242,22 @@ fn chunk(row: &Row) -> Result<Bytes> {
 /// Fetches all quotas.
 pub(super) fn quotas(round: &mut Round<'_, '_>) {
     round.query(QUOTAS, Vec::new(), |store, rows| {
-        let quota = |row: &Row| -> Result<Quota> {
-            let limit = |at| Ok::<_, Error>(column::<Option<i64>>(row, at)?.map(i64::cast_unsigned));
-            Ok(Quota {
-                path: TreePath::from_key(column(row, 0)?),
-                limits: Limits { bytes: limit(1)?, entries: limit(2)? },
-                used: Usage { bytes: number(row, 3)?, entries: number(row, 4)? },
-            })
-        };
-        let quotas = rows.iter().map(quota).collect::<Result<Vec<_>>>()?;
-        store.put(RowKey::Quotas, Ok(RowValue::Quotas(Arc::new(Quotas::new(quotas)))));
+        store.put(RowKey::Quotas, Ok(RowValue::Quotas(Arc::new(quotas_of(rows)?))));
         Ok(())
     });
+}
+
+/// Reads the rows of [`QUOTAS`].
+pub(crate) fn quotas_of(rows: &[Row]) -> Result<Quotas> {
+    let quota = |row: &Row| -> Result<Quota> {
+        let limit = |at| Ok::<_, Error>(column::<Option<i64>>(row, at)?.map(i64::cast_unsigned));
+        Ok(Quota {
+            path: TreePath::from_key(column(row, 0)?),
+            limits: Limits { bytes: limit(1)?, entries: limit(2)? },
+            used: Usage { bytes: number(row, 3)?, entries: number(row, 4)? },
+        })
+    };
+    Ok(Quotas::new(rows.iter().map(quota).collect::<Result<Vec<_>>>()?))
 }
 
 /// Sums up ranges of directories.

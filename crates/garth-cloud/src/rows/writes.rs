@@ -1,6 +1,6 @@
 //! Row changes of a group: one statement for each table, whatever the number of batches.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use bytes::Bytes;
 use garth_engine::engine::planner::{
@@ -18,6 +18,7 @@ use super::record_writes::RecordWrites;
 use super::references;
 use super::target::Target;
 use super::weights::{self, PASSAGE, ROW};
+use crate::arriving::NUMBER_CHUNKS;
 use crate::client::{Param, Pipe, param};
 use crate::values::columns::{MAX_DIR, int, kind_number, older};
 use crate::values::labels;
@@ -139,6 +140,8 @@ pub(super) struct Writer<'t> {
     pub(super) token: &'t [u8],
     /// Nodes that this process holds open.
     pub(super) open: &'t OpenNodes,
+    /// Numbers of chunks that were written before the transaction, by hash.
+    pub(super) ahead: &'t HashMap<Vec<u8>, i64>,
 }
 
 /// Row changes of a group.
@@ -295,7 +298,7 @@ impl Writes {
         self.send_tree(&mut to);
         self.names.send(&mut to);
         self.send_times(&mut to);
-        self.send_content(&mut to);
+        self.send_content(&mut to, writer.ahead);
         self.send_log(&mut to, writer);
         self.records.send(&mut to, writer.open);
         self.derived.send(&mut to, next_passage);
@@ -369,8 +372,17 @@ impl Writes {
         to.put(NO_EXPIRY, gone().next().is_none(), || vec![ints(gone())]);
     }
 
-    fn send_content(&self, to: &mut Target<'_, '_>) {
-        let chunks = &self.chunks;
+    fn send_content(&self, to: &mut Target<'_, '_>, ahead: &HashMap<Vec<u8>, i64>) {
+        // Those that were written before get their numbers in place of the bytes.
+        let (arrived, chunks): (Vec<_>, Vec<_>) =
+            self.chunks.iter().partition(|(_, sum, _)| ahead.contains_key(sum));
+        to.put(NUMBER_CHUNKS, arrived.is_empty(), || {
+            vec![
+                signed(arrived.iter().filter_map(|(_, sum, _)| ahead.get(sum).copied())),
+                ints(arrived.iter().map(|row| row.0)),
+                list(arrived.iter().map(|row| row.1.clone()), Type::BYTEA_ARRAY),
+            ]
+        });
         to.put(CHUNKS, chunks.is_empty(), || {
             vec![
                 ints(chunks.iter().map(|row| row.0)),

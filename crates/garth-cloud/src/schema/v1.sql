@@ -130,10 +130,15 @@ CREATE INDEX chunk_unused ON garth.chunk_refs (account, chunk) WHERE count = 0 A
 CREATE INDEX chunk_marked ON garth.chunk_refs (account, marked, chunk) WHERE count = 0 AND marked IS NOT NULL;
 CREATE TABLE garth.origin (account bigint, chunk bigint, runs bytea NOT NULL, PRIMARY KEY (account, chunk));
 CREATE TABLE garth.owner (account bigint, id bigint, hash bytea NOT NULL, key bytea NOT NULL, PRIMARY KEY (account, id), UNIQUE (account, hash));
+-- Uploads. While one arrives, `pieces` is null, and its chunks have the 2^24 ids from `first` on, which are at
+-- least 2^62, and no complete hash: nothing refers to them, and `head.stored` does not count them. `holder` is
+-- the server that receives it, and `length` the bytes that it may have. Owner -1 are chunks of a commit.
 CREATE TABLE garth.staged (account bigint, id uuid, owner bigint NOT NULL, pieces text, length bigint NOT NULL,
-  lease bigint NOT NULL, PRIMARY KEY (account, id));
+  lease bigint NOT NULL, first bigint, holder bytea, PRIMARY KEY (account, id));
+CREATE UNIQUE INDEX staged_first ON garth.staged (account, first) WHERE first IS NOT NULL;
 CREATE INDEX staged_lease ON garth.staged (account, lease);
 CREATE INDEX staged_owner ON garth.staged (account, owner);
+-- A lease counts as long as the server `holder` renews its row of `instance`: see the views at the end.
 CREATE TABLE garth.lease (account bigint, ino bigint, holder bytea, PRIMARY KEY (account, ino, holder));
 CREATE TABLE garth.unnamed (account bigint, ino bigint, doomed_at bigint, PRIMARY KEY (account, ino));
 CREATE TABLE garth.past_lease (account bigint, seq bigint, holder bytea, PRIMARY KEY (account, seq, holder));
@@ -210,3 +215,10 @@ DO $$ DECLARE t record; BEGIN
  END LOOP; END $$;
 CREATE POLICY marks ON garth.head FOR SELECT USING (garth.me() = 0);
 CREATE POLICY seen ON garth.instance FOR SELECT USING (true);
+-- Nodes and states of the past that servers hold open, and uploads whose leases have ended.
+CREATE VIEW garth.held_node AS SELECT l.account, l.ino, l.holder FROM garth.lease l
+  WHERE EXISTS (SELECT FROM garth.instance i WHERE i.holder = l.holder AND i.until > garth.now());
+CREATE VIEW garth.held_past AS SELECT l.account, l.seq, l.holder FROM garth.past_lease l
+  WHERE EXISTS (SELECT FROM garth.instance i WHERE i.holder = l.holder AND i.until > garth.now());
+CREATE VIEW garth.ended_upload AS SELECT s.account, s.id, s.lease, s.pieces IS NOT NULL AS finished FROM garth.staged s
+  WHERE s.lease <= (SELECT garth.now());

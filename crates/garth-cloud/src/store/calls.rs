@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use garth_engine::engine::relational::reads::tree_rows::{CommitSpan, MAX, TreeRows as _};
 use garth_engine::engine::relational::reads::tree_view::check_kind;
-use garth_engine::fs::{Capabilities, FileSystem, OpenFile, OpenNode, Upload, ViewBase};
+use garth_engine::fs::{Capabilities, FileSystem, Incoming, OpenFile, OpenNode, Upload, ViewBase};
 use garth_engine::model::{
     At, Batch, ByteRange, Changes, ChangesQuery, Commit, CommitId, Confinement, Entry, Fetched, FindAnswer,
     FindQuery, Head, HistoryPage, Ino, KeyRecord, Listing, Moment, NamesPage, Page, SearchAnswer,
@@ -16,14 +16,15 @@ use garth_engine::model::{
 use garth_engine::path::TreePath;
 use garth_engine::{Error, ErrorKind, Result};
 
+use super::PgStore;
 use super::open_file::Handle;
 use super::reader::View;
-use super::{PgStore, unsupported};
 use crate::commit::Request;
 use crate::indexing::make_ready;
 use crate::query_keys::{FindScope, find};
 use crate::reads::{FetchedRows, FileKey};
 use crate::search::{Scope, search};
+use crate::uploads::discard;
 
 /// Items that one call of `fetch_many` answers: with the attributes of each, some 64 MiB.
 const ITEMS: usize = 256;
@@ -137,8 +138,9 @@ impl FileSystem for PgStore {
         self.reading(announce, |view| view.fetch_many(items)).await
     }
 
-    async fn hold(&self, _at: &At) -> Result<Arc<dyn OpenNode>> {
-        unsupported("nodes that are held open")
+    async fn hold(&self, at: &At) -> Result<Arc<dyn OpenNode>> {
+        let ino = self.reading(|rows| self.announce(rows, at), |view| Ok(view.at(at)?.ino)).await?;
+        Ok(Arc::new(Handle::new(self.clone(), ino, at)))
     }
 
     async fn open(&self, at: &At) -> Result<Arc<dyn OpenFile>> {
@@ -252,8 +254,16 @@ impl FileSystem for PgStore {
     }
 
     async fn stage(&self, _at: &At) -> Result<Box<dyn Upload>> {
+        self.begin_upload()
+    }
+
+    async fn admit(&self, at: &At, content: &Incoming) -> Result<()> {
+        self.admit_content(at, content).await
+    }
+
+    async fn discard(&self, _at: &At, staged: &StagedBody) -> Result<()> {
         self.writable()?;
-        unsupported("uploads")
+        discard(&self.inner.holds, self.reach.owner_key(), staged.id).await
     }
 
     async fn commit(&self, batch: Batch) -> Result<Commit> {

@@ -13,6 +13,7 @@ use garth_engine::rule::Registry;
 use garth_engine::{Env, Error, FileSystem as _, Result};
 
 use super::PgStore;
+use crate::holds::Holds;
 use crate::client::Pool;
 use crate::control::ControlCache;
 
@@ -45,6 +46,11 @@ impl PgStore {
     /// Returns the control data that commits of this process have read last.
     pub(crate) fn control(&self) -> &ControlCache {
         &self.inner.committer.control
+    }
+
+    /// Returns what this server holds open and receives of the account.
+    pub(crate) fn holds(&self) -> &Holds {
+        &self.inner.holds
     }
 
     /// Returns the nodes that this process holds open.

@@ -1,4 +1,4 @@
-//! Files held open.
+//! Nodes held open.
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -10,7 +10,7 @@ use garth_engine::{Error, ErrorKind, Result};
 use super::PgStore;
 use super::reader::View;
 
-/// A file held open, now or in the past.
+/// A node held open, now or in the past.
 #[derive(Debug)]
 pub(super) struct Handle {
     fs: PgStore,
@@ -33,6 +33,21 @@ impl Handle {
         Self { fs, ino, at, is_held }
     }
 
+    /// Returns the node. Fails if it has no name and may have been removed.
+    fn node(&self, view: &View<'_>) -> Result<NodeRow> {
+        let holds = &self.fs.inner.holds;
+        match view.row(self.ino)? {
+            Some(node) => {
+                if self.is_held {
+                    holds.check_node(&node)?;
+                }
+                Ok(node)
+            }
+            None if self.is_held => Err(holds.check_nameless(self.ino).err().unwrap_or_else(Error::no_node)),
+            None => Err(Error::no_node()),
+        }
+    }
+
     /// Adds the path to an error about content that is no longer stored.
     fn about(&self, view: &View<'_>, node: &NodeRow, error: Error) -> Error {
         if error.is(ErrorKind::Gone) { view.about(error, node, &self.at) } else { error }
@@ -41,7 +56,7 @@ impl Handle {
     /// Looks for data or a hole after an offset, which must be in the file.
     async fn behind(&self, offset: u64, look: fn(&View<'_>, &NodeRow, u64) -> Result<u64>) -> Result<u64> {
         let read = |view: &View<'_>| {
-            let node = view.row(self.ino)?.ok_or_else(Error::no_node)?;
+            let node = self.node(view)?;
             view.check_content(node.ino).map_err(|error| self.about(view, &node, error))?;
             view.check_unnamed(&node)?;
             if offset >= node.size {
@@ -60,10 +75,7 @@ impl OpenNode for Handle {
     }
 
     async fn stat(&self) -> Result<Entry> {
-        let read = |view: &View<'_>| {
-            let node = view.as_held(view.row(self.ino)?.ok_or_else(Error::no_node)?);
-            view.entry(node)
-        };
+        let read = |view: &View<'_>| view.entry(view.as_held(self.node(view)?));
         self.fs.reading(|_| {}, read).await
     }
 }
@@ -77,7 +89,7 @@ impl OpenFile for Handle {
         }
         let range = ByteRange { offset, length: length as u64 };
         let read = |view: &View<'_>| {
-            let node = view.row(self.ino)?.ok_or_else(Error::no_node)?;
+            let node = self.node(view)?;
             view.check_unnamed(&node)?;
             view.read(node.ino, node.size, range).map_err(|error| self.about(view, &node, error))
         };
@@ -99,9 +111,8 @@ impl OpenFile for Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        if self.is_held {
-            // No node has a lease that would have to be released.
-            self.fs.reach.release(self.ino, &self.fs.inner.open);
+        if self.is_held && self.fs.reach.release(self.ino, &self.fs.inner.open) {
+            self.fs.inner.holds.release(self.ino);
         }
     }
 }

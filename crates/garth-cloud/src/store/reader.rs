@@ -96,6 +96,7 @@ impl PgStore {
     /// whose state has been removed, because a process that was stopped for a long time has lost its leases.
     fn check_state(&self, rows: &FetchedRows) -> Result<()> {
         let (Some(head), Some(past)) = (rows.known_head()?, self.as_of.as_deref()) else { return Ok(()) };
+        self.inner.holds.check_past()?;
         if past.seq < head.row.oldest && past.seq < head.reached {
             return Err(Error::gone(head.row.oldest));
         }

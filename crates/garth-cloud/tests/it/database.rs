@@ -1,6 +1,7 @@
 //! A database with the tables of the engine, on a server of its own.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use garth_cloud::client::{Connection, Pool};
 use garth_cloud::store::PgStore;
@@ -66,6 +67,17 @@ impl Database {
             ),
         )
     }
+}
+
+/// Waits until rows are these: servers do some work after they have answered.
+pub(crate) async fn eventually(rows: impl Fn() -> String, expected: &str) {
+    for _ in 0..3000 {
+        if rows() == expected {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert_eq!(rows(), expected);
 }
 
 /// Connects to a URL, with unnamed statements.

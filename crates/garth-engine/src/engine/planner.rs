@@ -52,7 +52,7 @@ use std::collections::BTreeMap;
 
 use sha2::{Digest, Sha256};
 
-pub use content::{MAX_EXTENT, sum_of};
+pub use content::{MAX_EXTENT, chunks, sum_of};
 pub use delta::{Delta, ExtentChange, NameChange};
 pub use derived::{Derived, derive_group, derive_written};
 pub use derived_rows::{TAIL_PASSAGES, Tail};

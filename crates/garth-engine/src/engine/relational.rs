@@ -11,7 +11,7 @@
 //! - `open_nodes`, `open_pasts`: nodes and states of the past that this process holds open, and which of them
 //!   have leases;
 //! - `reads`: reads of the tree, over the rows that a database has fetched;
-//! - `upload_counts`: uploads in progress of each owner;
+//! - `uploads`: limits on uploads and their errors; `upload_counts`: uploads in progress of each owner;
 //! - `answer_column`, `changes_column`: outcomes and changes of a commit as JSON, for its row in the log;
 //! - `control_rows`: the rules in force, from their rows;
 //! - `kept_states`: states of the past that overlays keep;
@@ -48,3 +48,4 @@ pub mod retention;
 pub mod room;
 pub mod upload_counts;
 pub mod usage;
+pub mod uploads;

@@ -39,7 +39,7 @@ fn stretches(size: usize, cuts: &[u64]) -> Vec<Range<usize>> {
 }
 
 /// Splits a body into the chunks that store it. The flag is true for chunks that are deduplicated by hash.
-pub(super) fn chunks(bytes: &Bytes, cuts: &[u64]) -> impl Iterator<Item = (Bytes, bool)> {
+pub fn chunks(bytes: &Bytes, cuts: &[u64]) -> impl Iterator<Item = (Bytes, bool)> {
     stretches(bytes.len(), cuts).into_iter().flat_map(move |stretch| {
         // By the length of the range: its last chunk is found by hash as well, however short it is.
         let (dedup, end) = (stretch.len() >= DEDUP_FROM, stretch.end);

@@ -159,11 +159,16 @@ impl Reach {
 
     /// Returns true if a node is in reach by its inode even without a name.
     pub fn holds(&self, ino: u64, open: &OpenNodes) -> bool {
+        self.counts(ino, open) && !open.is_lost(ino)
+    }
+
+    /// Returns true if a handle of this reach holds a node open.
+    fn counts(&self, ino: u64, open: &OpenNodes) -> bool {
         let own = match &self.held {
             Some(held) => lock(held).contains_key(&ino),
             None => open.is_open(ino),
         };
         // Each of the joined handles keeps its own count.
-        own || self.joined.iter().any(|reach| reach.holds(ino, open))
+        own || self.joined.iter().any(|reach| reach.counts(ino, open))
     }
 }

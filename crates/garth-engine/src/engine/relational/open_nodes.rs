@@ -19,6 +19,8 @@ struct Nodes {
     open: HashMap<u64, usize>,
     /// Open nodes with a lease in the database.
     leased: HashSet<u64>,
+    /// Open nodes that may have been removed, because a lease on them had ended.
+    lost: HashSet<u64>,
 }
 
 /// Nodes that this instance holds open, and those of them with a lease.
@@ -57,6 +59,7 @@ impl OpenNodes {
             return false;
         }
         nodes.open.remove(&ino);
+        nodes.lost.remove(&ino);
         // Also forgotten here: a later renewal must not take the lease again.
         nodes.leased.remove(&ino)
     }
@@ -64,6 +67,24 @@ impl OpenNodes {
     /// Returns true if a node is held open.
     pub fn is_open(&self, ino: u64) -> bool {
         self.nodes().open.contains_key(&ino)
+    }
+
+    /// Returns the nodes that are held open, in any order.
+    pub fn inos(&self) -> Vec<u64> {
+        self.nodes().open.keys().copied().collect()
+    }
+
+    /// Notes that an open node may have been removed: none of its handles reaches it any more.
+    pub fn lose(&self, ino: u64) {
+        let mut nodes = self.nodes();
+        if nodes.open.contains_key(&ino) {
+            nodes.lost.insert(ino);
+        }
+    }
+
+    /// Returns true if an open node may have been removed.
+    pub fn is_lost(&self, ino: u64) -> bool {
+        self.nodes().lost.contains(&ino)
     }
 
     /// Returns true if any node is held open.
@@ -95,6 +116,21 @@ impl OpenNodes {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lost_node_is_lost_until_its_last_handle_is_closed() {
+        let nodes = OpenNodes::new([1; 16]);
+        nodes.lose(5);
+        nodes.add(5);
+        assert!(!nodes.is_lost(5), "it was not open");
+        nodes.add(5);
+        nodes.lose(5);
+        nodes.remove(5);
+        assert!(nodes.is_lost(5) && nodes.inos() == [5]);
+        nodes.remove(5);
+        nodes.add(5);
+        assert!(!nodes.is_lost(5));
+    }
 
     #[test]
     fn last_handle_releases_the_lease() {

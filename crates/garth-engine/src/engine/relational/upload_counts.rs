@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::Result;
 use crate::model::Timestamp;
@@ -53,6 +54,8 @@ impl OwnUploads {
 #[derive(Debug, Default)]
 pub struct UploadCounts {
     in_progress: Mutex<HashMap<String, UploadCount>>,
+    /// Bytes of all uploads whose count has ended, and never fewer.
+    ended: AtomicU64,
     /// By owner and the minute in which they end to count.
     discarded: Mutex<HashMap<String, BTreeMap<i64, u64>>>,
 }
@@ -86,19 +89,37 @@ impl UploadCounts {
     ) -> Result<bool> {
         let mut owners = lock(&self.in_progress);
         let room = room()?;
-        let all = owners.values().fold(0_u64, |sum, of| sum.saturating_add(of.bytes));
-        let fits = all.saturating_sub(before).saturating_add(bytes) <= room;
-        if let Some(of_owner) = owners.get_mut(owner) {
-            let counted = if fits { bytes } else { 0 };
-            of_owner.bytes = of_owner.bytes.saturating_sub(before).saturating_add(counted);
-        }
-        Ok(fits)
+        Ok(fit(&mut owners, owner, (before, bytes), room))
+    }
+
+    /// Returns a mark for [`Self::fit_since`].
+    pub fn mark(&self) -> u64 {
+        let _owners = lock(&self.in_progress);
+        self.ended.load(Ordering::Relaxed)
+    }
+
+    /// Does what [`Self::fit`] does, with a `room` that was read after `mark` was taken, while counts could
+    /// end. Those that have ended since count: their bytes may be in the room or not. So an upload that
+    /// finishes meanwhile counts once or twice, never not at all.
+    pub fn fit_since(&self, mark: u64, owner: &str, (before, bytes): (u64, u64), room: u64) -> bool {
+        let mut owners = lock(&self.in_progress);
+        let ended = self.ended.load(Ordering::Relaxed).saturating_sub(mark);
+        fit(&mut owners, owner, (before, bytes), room.saturating_sub(ended))
+    }
+
+    /// Returns true if an upload that ends fits with `bytes` instead of the `before` with which it counts, as
+    /// [`Self::fit_since`] does. Changes no count.
+    pub fn fits_since(&self, mark: u64, (before, bytes): (u64, u64), room: u64) -> bool {
+        let owners = lock(&self.in_progress);
+        let ended = self.ended.load(Ordering::Relaxed).saturating_sub(mark);
+        fits(&owners, (before, bytes), room.saturating_sub(ended))
     }
 
     /// Ends the count of an upload that had `bytes`.
     pub fn end(&self, owner: &str, bytes: u64) {
         let mut owners = lock(&self.in_progress);
         let Some(of_owner) = owners.get_mut(owner) else { return };
+        self.ended.fetch_add(bytes, Ordering::Relaxed);
         of_owner.bytes = of_owner.bytes.saturating_sub(bytes);
         of_owner.uploads = of_owner.uploads.saturating_sub(1);
         if of_owner.uploads == 0 {
@@ -154,6 +175,28 @@ fn add(minutes: &mut BTreeMap<i64, u64>, minute: i64, bytes: u64) {
     }
 }
 
+/// Counts an upload of an owner with `bytes` instead of the `before` that it had, if the bytes of all owners
+/// are within `room` then, and with none otherwise. Returns true in the first case.
+fn fit(
+    owners: &mut HashMap<String, UploadCount>,
+    owner: &str,
+    (before, bytes): (u64, u64),
+    room: u64,
+) -> bool {
+    let fits = fits(owners, (before, bytes), room);
+    if let Some(of_owner) = owners.get_mut(owner) {
+        let counted = if fits { bytes } else { 0 };
+        of_owner.bytes = of_owner.bytes.saturating_sub(before).saturating_add(counted);
+    }
+    fits
+}
+
+/// Returns true if the bytes of all owners are within `room`, with `bytes` instead of `before`.
+fn fits(owners: &HashMap<String, UploadCount>, (before, bytes): (u64, u64), room: u64) -> bool {
+    let all = owners.values().fold(0_u64, |sum, of| sum.saturating_add(of.bytes));
+    all.saturating_sub(before).saturating_add(bytes) <= room
+}
+
 fn minute_of(time: Timestamp) -> i64 {
     time.0.div_euclid(MINUTE)
 }
@@ -207,5 +250,21 @@ mod tests {
         let freed = freed.unwrap();
         assert!(freed <= NOW.plus_seconds(DISCARDED + 60), "{freed:?}");
         assert_eq!(bytes(&counts, freed), (0, None));
+    }
+
+    #[test]
+    fn uploads_that_end_while_room_is_read_count() {
+        let counts = UploadCounts::default();
+        counts.begin("a");
+        counts.begin("b");
+        counts.count("b", 0, 40);
+        let mark = counts.mark();
+        // Its bytes may be stored by now, and the room may have been read before.
+        counts.end("b", 40);
+        assert!(!counts.fit_since(mark, "a", (0, 61), 100));
+        assert_eq!(counts.bytes(), 0, "it counts no longer");
+        assert!(counts.fit_since(mark, "a", (0, 60), 100));
+        assert!(counts.fit_since(counts.mark(), "a", (60, 100), 100));
+        assert_eq!(counts.bytes(), 100);
     }
 }

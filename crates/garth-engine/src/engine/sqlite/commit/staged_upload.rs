@@ -12,11 +12,12 @@ use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
 use rusqlite::Connection;
 
-use crate::engine::planner::{MAX_EXTENT, Staged, sum_of};
+use crate::engine::planner::{Staged, sum_of};
 use crate::engine::relational::room::full;
+use crate::engine::relational::uploads::{CHUNK, LEASE, broken, collected, too_long};
 use crate::engine::sqlite::chunk_store::Packs;
 use crate::engine::sqlite::commit::writer::Writer;
-use crate::engine::sqlite::tables::staged::{self, LEASE, pack_name};
+use crate::engine::sqlite::tables::staged::{self, pack_name};
 use crate::engine::sqlite::tables::{chunks, packs};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::Upload;
@@ -25,8 +26,6 @@ use crate::runtime::Runtime;
 use crate::runtime::disk;
 use crate::sqlite::DbResult;
 
-/// Bytes of a stored chunk: one extent refers to one chunk.
-const CHUNK: usize = MAX_EXTENT;
 /// Bytes after which an upload is synced while it arrives, so that the last sync is short: one of many GiB
 /// would keep other uploads waiting.
 const SYNCED: u64 = 64 << 20;
@@ -147,7 +146,7 @@ impl SqliteUpload {
             return Err(refusal);
         }
         if self.broken {
-            return Err(Error::new(ErrorKind::Io, "an earlier step of the upload failed; start it again"));
+            return Err(broken());
         }
         self.broken = true;
         Ok(())
@@ -215,7 +214,7 @@ impl Upload for SqliteUpload {
     async fn write(&mut self, bytes: Bytes) -> Result<()> {
         // Before `step`: a refused write leaves the upload usable.
         if self.size() + bytes.len() as u64 > MAX_FILE {
-            return Err(Error::new(ErrorKind::TooLarge, format!("a file has at most {MAX_FILE} bytes")));
+            return Err(too_long());
         }
         self.step()?;
         for part in bytes.chunks(CHUNK) {
@@ -355,10 +354,6 @@ impl FinishedUpload {
             false => Err(collected().into()),
         }
     }
-}
-
-fn collected() -> Error {
-    Error::new(ErrorKind::NotFound, "the upload was idle for too long and was collected; start it again")
 }
 
 #[cfg(all(test, debug_assertions))]

@@ -24,7 +24,7 @@ const GRACE: Duration = Duration::from_secs(DISCARDED.unsigned_abs());
 
 impl SqliteFs {
     /// Gives up a finished upload of the owner of this handle, and removes what no other content shares, with
-    /// its file. Its room stays taken for [`GRACE`].
+    /// its file. Its room stays taken for [`DISCARDED`] seconds.
     pub(crate) async fn give_up(&self, id: u128) -> Result<()> {
         let (owner, writer) = (self.reach.owner_key().to_owned(), Arc::clone(&self.inner.writer));
         let env = self.inner.runtime.env().clone();

@@ -6,6 +6,7 @@ use rusqlite::{Connection, Row, params};
 
 use crate::engine::planner::{MAX_EXTENT, Staged, StagedRow};
 use crate::engine::relational::upload_counts::UploadCount;
+use crate::engine::relational::uploads::LEASE;
 use crate::engine::sqlite::tables::{chunk_refs, packs};
 use crate::error::{Error, ErrorKind};
 use crate::model::Timestamp;
@@ -13,10 +14,6 @@ use crate::sqlite::{DbResult, all, one};
 
 /// Id of an upload as stored: big-endian.
 type Id = [u8; 16];
-
-/// Lease of an upload in seconds, until its next chunk or its commit. A process that dies cannot give up its
-/// uploads; after this time they are garbage.
-pub(crate) const LEASE: i64 = 24 * 3600;
 
 /// Uploads to be collected.
 #[derive(Clone, Copy, Debug)]

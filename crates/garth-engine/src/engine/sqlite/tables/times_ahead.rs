@@ -5,7 +5,7 @@
 use rusqlite::{Connection, params};
 
 use crate::engine::relational::open_nodes;
-use crate::engine::sqlite::tables::staged::LEASE;
+use crate::engine::relational::uploads::LEASE;
 use crate::model::Timestamp;
 use crate::sqlite::{DbResult, one};
 
