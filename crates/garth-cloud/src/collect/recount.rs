@@ -7,7 +7,7 @@ use tokio_postgres::types::Type;
 
 use super::index;
 use super::step;
-use crate::client::{Connection, Param, Pipe, param};
+use crate::client::{Connection, Param, Pipe, begin_reads, param};
 use crate::indexing::{Progress, reindex_step};
 use crate::rows::weights::{
     attribute_weight, idempotency_weight, log_more_weight, log_weight, name_weight, node_weight,
@@ -126,7 +126,7 @@ async fn recount(store: &PgStore) -> Result<()> {
 /// Errors of the database: then the connection has an open transaction.
 pub(crate) async fn difference(conn: &Connection, account: i64) -> Result<i64> {
     let mut pipe = Pipe::new(conn);
-    pipe.simple(step::begin_read(account));
+    pipe.simple(begin_reads(account, step::READ_TIME));
     let found = pipe.query(HEAD, vec![param(account, Type::INT8)]);
     let answers = pipe.run().await?;
     let missing = || Error::damaged("the head row of the account is missing");
