@@ -13,7 +13,9 @@
 //! - `reads`: reads of the tree, over the rows that a database has fetched;
 //! - `upload_counts`: uploads in progress of each owner;
 //! - `answer_column`, `changes_column`: outcomes and changes of a commit as JSON, for its row in the log;
-//! - `control_rows`: the rules in force, from their rows;
+//! - `origin_column`: the commits that wrote the bytes of a chunk that was merged from small extents;
+//! - `control_rows`: the rules in force, from their rows; `rule_changes`: what commits changed while the files
+//!   of a rule were checked;
 //! - `room`: batches that an account without room refuses;
 //! - `interval`: where a span of commits is stored, so that a state of the past finds its rows.
 //!
@@ -30,6 +32,8 @@ pub mod interval;
 pub mod narrow;
 pub mod open_nodes;
 pub mod open_pasts;
+pub mod origin_column;
 pub mod reads;
 pub mod room;
+pub mod rule_changes;
 pub mod upload_counts;
