@@ -10,16 +10,20 @@
 //!
 //! - `reader`: transactions that fetch rows until a read is complete;
 //! - `calls`, `open_file`, `account`, `view_base`: the interfaces;
-//! - `records`: commits that are found again by an id or key.
+//! - `records`: commits that are found again by an id or key;
+//! - `rules`, `quotas`: what operators set for commits to obey.
 //!
-//! Not built yet, and refused with `Unsupported`: uploads, `hold`, `blame` and maintenance.
+//! Not built yet, and refused with `Unsupported`: uploads, `hold`, and other maintenance than of
+//! rules and quotas, and checks.
 //! Views of the past and open files take no leases yet.
 
 mod account;
 mod calls;
 mod open_file;
+mod quotas;
 mod reader;
 mod records;
+mod rules;
 mod view_base;
 
 use std::fmt;

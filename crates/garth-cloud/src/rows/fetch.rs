@@ -1,6 +1,8 @@
 //! Rows of an account that are fetched in the rounds of the planner, in the transaction that later writes
 //! them.
 
+mod judging;
+
 use std::collections::BTreeSet;
 use std::mem::take;
 use std::sync::Arc;
@@ -12,11 +14,12 @@ use garth_engine::engine::relational::reads::gate_files::GateFiles;
 use garth_engine::engine::relational::reads::tree_rows::{MAX, TreeRows as _};
 use garth_engine::engine::relational::room::{check_room, growth, releases};
 use garth_engine::model::{At, Batch, Op, Timestamp, VersionId};
-use garth_engine::rule::Registry;
+use garth_engine::rule::{Registry, Rules};
 use garth_engine::{Error, ErrorKind, Result};
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
+pub(crate) use self::judging::JudgedFiles;
 use super::committer::{Committer, Request};
 use super::derived::{DerivedKeys, Projections};
 use super::subtrees;
@@ -28,11 +31,19 @@ use crate::control::{CONTROL, Control};
 use crate::reads::{FetchedRows, Round};
 use crate::values::columns::{column, head, int, number};
 
+/// Head row of an account.
+macro_rules! head_row {
+    () => {
+        "SELECT seq, time, next_ino, next_chunk, control, projections, oldest, folded, next_passage, stored
+        FROM garth.head WHERE account = $1"
+    };
+}
+
 /// Head row, locked, and with it the account. Later statements see what the transaction has committed that
 /// this one waited for: each statement of a transaction with READ COMMITTED has a snapshot of its own.
-const LOCK: &str =
-    "SELECT seq, time, next_ino, next_chunk, control, projections, oldest, folded, next_passage, stored
-    FROM garth.head WHERE account = $1 FOR UPDATE";
+const LOCK: &str = concat!(head_row!(), " FOR UPDATE");
+/// Head row of a transaction that writes nothing.
+const HEAD: &str = head_row!();
 /// Place of `next_passage` in the row of [`LOCK`], and of `stored` behind it.
 const NEXT_PASSAGE: usize = 8;
 /// Time of the database in nanoseconds, and a random id for the transaction. A statement of its own, behind
@@ -57,6 +68,8 @@ pub struct PgRows<'c> {
     trips: usize,
     /// Files whose extents are fetched by path.
     content: BTreeSet<Key>,
+    /// True if the transaction reads one state and writes nothing. It locks nothing then.
+    is_snapshot: bool,
 }
 
 /// State of an account that is locked.
@@ -97,7 +110,25 @@ impl<'c> PgRows<'c> {
             state: None,
             trips: 0,
             content: BTreeSet::new(),
+            is_snapshot: false,
         }
+    }
+
+    /// Creates rows of one state, in a transaction that locks nothing and writes nothing.
+    pub(crate) fn of_snapshot(conn: &'c Connection, committer: &'c Committer) -> Self {
+        Self { is_snapshot: true, ..Self::new(conn, committer) }
+    }
+
+    /// Begins the transaction. Returns the head row and the rules in force.
+    ///
+    /// # Errors
+    /// `NotFound` if the account was deleted; `Format` if a newer garth derives more keys for it; errors of the
+    /// database.
+    pub(crate) async fn begin(&mut self) -> Result<(HeadRow, Arc<Rules>)> {
+        let head = self.round().await?.head;
+        let rules =
+            self.state.as_ref().map_or_else(|| Arc::new(Rules::none()), |s| Arc::clone(&s.control.rules));
+        Ok((head, rules))
     }
 
     /// Returns the number of round trips so far.
@@ -148,7 +179,7 @@ impl<'c> PgRows<'c> {
         // Commits of this transaction may be rolled back.
         let settled = self.state.as_ref().map_or(0, |state| state.settled);
         let quotas = self.rows.quotas()?;
-        let Committer { account, control, judgements, .. } = self.committer;
+        let Committer { control, judgements, .. } = self.committer;
         let mut fetched = FetchedRows::new(control.registry().clone(), Arc::clone(judgements), MAX);
         loop {
             fetched.begin();
@@ -164,12 +195,17 @@ impl<'c> PgRows<'c> {
                 let message = "judging the entries that the batch addresses takes too many steps; split it";
                 return Ok(Err(Error::new(ErrorKind::TooLarge, message)));
             }
-            self.trips += 1;
-            let pipe = std::mem::replace(&mut self.pipe, Pipe::new(self.conn));
-            let mut round = Round::new(pipe, *account);
-            fetched.send(&mut round);
-            round.run(&mut fetched).await?;
+            self.read(&mut fetched).await?;
         }
+    }
+
+    /// Fetches the rows that reads of the tree have asked for, in this transaction.
+    async fn read(&mut self, fetched: &mut FetchedRows) -> Result<()> {
+        self.trips += 1;
+        let pipe = std::mem::replace(&mut self.pipe, Pipe::new(self.conn));
+        let mut round = Round::new(pipe, self.committer.account);
+        fetched.send(&mut round);
+        round.run(fetched).await
     }
 
     /// Refuses a batch that the account has no room for. `writes` are those of its group before it. As in
@@ -285,7 +321,7 @@ impl<'c> PgRows<'c> {
         let mut wanted = Wanted::new(self.rows.take_wanted(), take(&mut self.content), derived);
         let mut pipe = std::mem::replace(&mut self.pipe, Pipe::new(self.conn));
         let account = self.committer.account;
-        let begun = self.state.is_none().then(|| begin(&mut pipe, self.committer));
+        let begun = self.state.is_none().then(|| begin(&mut pipe, self.committer, self.is_snapshot));
         let places = wanted.send(&mut pipe, account);
         self.trips += 1;
         let answers = pipe.run().await?;
@@ -320,20 +356,24 @@ impl<'c> PgRows<'c> {
     }
 }
 
-/// Adds the statements that begin the transaction and lock the account.
-fn begin(pipe: &mut Pipe<'_>, committer: &Committer) -> Begun {
+/// Adds the statements that begin the transaction, and lock the account if it writes.
+fn begin(pipe: &mut Pipe<'_>, committer: &Committer, is_snapshot: bool) -> Begun {
     // Settings of the transaction, not of the session: behind a pooler the next client would have them. The
     // time limits end a transaction whose server has vanished, and with it the lock.
     let account = committer.account;
+    let (mode, head) = match is_snapshot {
+        true => ("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", HEAD),
+        false => ("BEGIN", LOCK),
+    };
     pipe.simple(format!(
-        "BEGIN; SELECT set_config('garth.account', '{account}', true), \
+        "{mode}; SELECT set_config('garth.account', '{account}', true), \
          set_config('statement_timeout', '30000', true), set_config('lock_timeout', '10000', true), \
          set_config('idle_in_transaction_session_timeout', '30000', true)"
     ));
     let own = || param(account, Type::INT8);
     let known = committer.control.last();
     Begun {
-        lock: pipe.query(LOCK, vec![own()]),
+        lock: pipe.query(head, vec![own()]),
         clock: pipe.query(CLOCK, Vec::new()),
         control: pipe.query(CONTROL, vec![own(), param(int(known.version), Type::INT8)]),
         known,

@@ -66,7 +66,8 @@ const JUDGED: &str = "SELECT k.n, j.etag, j.until, j.lines
     CROSS JOIN LATERAL (SELECT etag, until, lines FROM garth.judged
         WHERE account = $1 AND demand = k.demand AND ino = k.ino OFFSET 0) j";
 const CHUNKS: &str = "SELECT id, sum, data FROM garth.chunk WHERE account = $1 AND id = ANY($2)";
-const QUOTAS: &str =
+/// All quotas, in the columns that [`quotas_of`] reads.
+pub(crate) const QUOTAS: &str =
     "SELECT path, max_bytes, max_entries, bytes, entries FROM garth.quota WHERE account = $1";
 /// Sums over ranges of directories. The bytes of a file with several names count once below each path: the
 /// planner looks at all of its names.
@@ -244,18 +245,22 @@ fn chunk(row: &Row) -> Result<Bytes> {
 /// Fetches all quotas.
 pub(super) fn quotas(round: &mut Round<'_, '_>) {
     round.query(QUOTAS, Vec::new(), |store, rows| {
-        let quota = |row: &Row| -> Result<Quota> {
-            let limit = |at| Ok::<_, Error>(column::<Option<i64>>(row, at)?.map(i64::cast_unsigned));
-            Ok(Quota {
-                path: TreePath::from_key(column(row, 0)?),
-                limits: Limits { bytes: limit(1)?, entries: limit(2)? },
-                used: Usage { bytes: number(row, 3)?, entries: number(row, 4)? },
-            })
-        };
-        let quotas = rows.iter().map(quota).collect::<Result<Vec<_>>>()?;
-        store.put(RowKey::Quotas, Ok(RowValue::Quotas(Arc::new(Quotas::new(quotas)))));
+        store.put(RowKey::Quotas, Ok(RowValue::Quotas(Arc::new(quotas_of(rows)?))));
         Ok(())
     });
+}
+
+/// Reads the rows of [`QUOTAS`].
+pub(crate) fn quotas_of(rows: &[Row]) -> Result<Quotas> {
+    let quota = |row: &Row| -> Result<Quota> {
+        let limit = |at| Ok::<_, Error>(column::<Option<i64>>(row, at)?.map(i64::cast_unsigned));
+        Ok(Quota {
+            path: TreePath::from_key(column(row, 0)?),
+            limits: Limits { bytes: limit(1)?, entries: limit(2)? },
+            used: Usage { bytes: number(row, 3)?, entries: number(row, 4)? },
+        })
+    };
+    Ok(Quotas::new(rows.iter().map(quota).collect::<Result<Vec<_>>>()?))
 }
 
 /// Sums up ranges of directories.

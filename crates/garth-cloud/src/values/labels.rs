@@ -24,6 +24,17 @@ pub(crate) fn idempotency(key: &str) -> Vec<u8> {
     hash(key.as_bytes())
 }
 
+/// Returns the key of the rule of a pattern with a constraint: a hash, in which the pattern has its length
+/// before it.
+pub(crate) fn rule(pattern: &str, constraint: &str) -> Vec<u8> {
+    hash(&[&(pattern.len() as u64).to_be_bytes(), pattern.as_bytes(), constraint.as_bytes()].concat())
+}
+
+/// Returns the key of the quota of a path.
+pub(crate) fn quota(path: &str) -> Vec<u8> {
+    hash(path.as_bytes())
+}
+
 /// Returns the name of a snapshot as the key of its table has it, and the complete name if it is not that.
 /// Shortened names are in nearly the order of the complete ones.
 pub(crate) fn snapshot(name: &str) -> (Vec<u8>, Option<Vec<u8>>) {
