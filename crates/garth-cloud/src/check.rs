@@ -2,8 +2,8 @@
 //!
 //! The check works in pieces, each in a read transaction of its own and mostly one round trip. A row is
 //! checked together with the rows that it must fit, in one piece; what a commit changes between two pieces is
-//! checked as it is then. References, sums and quotas are counted in one state each, page by page. Memory does
-//! not grow with the account, except for one number for each chunk of a window.
+//! checked as it is then. References, sums and quotas are counted in one state each, page by page. Memory
+//! does not grow with the account, except for one number for each chunk of a window.
 //!
 //! - `log`: the head row and the log; `names`: names, nodes, expiry and times; `past`: names that have ended;
 //! - `content`: chunks and extents; `references`: counts of references, and stored bytes;

@@ -110,3 +110,17 @@ impl UsageCount {
         Ok(Counted { used: counted(&self.path, self.count)?, pages: self.pages })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_below_a_path_are_two_ranges() {
+        let ranges = |path: &str| UsageCount::new(&TreePath::parse(path).unwrap()).ranges;
+        let range = |from: &str, to: &str| (from.to_owned(), to.to_owned());
+        // Paths such as `/d-x` are between them.
+        assert_eq!(ranges("/d"), [range("/d", "/d\x01"), range("/d/", "/d0")]);
+        assert_eq!(ranges("/"), [range("", "\x01"), range("/", "0")]);
+    }
+}

@@ -33,7 +33,8 @@ macro_rules! extent_columns {
 /// Rows that an extent `e` must fit.
 macro_rules! extent_rows {
     () => {
-        " LEFT JOIN LATERAL (SELECT len FROM garth.chunk WHERE account = $1 AND id = e.chunk OFFSET 0) c ON true
+        " LEFT JOIN LATERAL (SELECT len FROM garth.chunk
+            WHERE account = $1 AND id = e.chunk OFFSET 0) c ON true
         LEFT JOIN LATERAL (SELECT runs FROM garth.origin
             WHERE account = $1 AND chunk = e.chunk AND e.older < 0 OFFSET 0) o ON true
         LEFT JOIN LATERAL (SELECT size FROM garth.node

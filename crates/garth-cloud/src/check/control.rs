@@ -56,7 +56,8 @@ impl Check<'_> {
                 if !column::<bool>(row, 2)? {
                     let ino = number(row, 1)?;
                     let what = format!(
-                        "a rule was checked in node {ino} up to a place that it does not have; run `garth reindex`"
+                        "a rule was checked in node {ino} up to a place that it does not have; run \
+                         `garth reindex`"
                     );
                     self.report.add("rule", what);
                 }

@@ -1,8 +1,8 @@
 //! The part of the check for the head row and the log that led to it.
 
-use garth_engine::Result;
 use garth_engine::engine::relational::{answer_column, changes_column};
 use garth_engine::fs::store::Fsck;
+use garth_engine::{Error, ErrorKind, Result};
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
@@ -38,10 +38,8 @@ const KEYS: &str = "SELECT i.owner, i.key, l.answer IS NULL
 
 impl Check<'_> {
     pub(super) async fn log(&mut self) -> Result<()> {
-        let Some(head) = self.piece(HEAD, Vec::new()).await?.pop() else {
-            // The account was deleted meanwhile.
-            return Ok(());
-        };
+        let deleted = || Error::new(ErrorKind::NotFound, "the account does not exist, or was deleted");
+        let head = self.piece(HEAD, Vec::new()).await?.pop().ok_or_else(deleted)?;
         let last = self.head(&head)?;
         let mut at = 0;
         loop {
@@ -68,9 +66,7 @@ impl Check<'_> {
     /// Checks the head row, which has the next numbers to assign. Returns the last commit.
     fn head(&mut self, row: &Row) -> Result<u64> {
         let seq = number(row, 0)?;
-        let top = |at| {
-            Ok::<u64, garth_engine::Error>(column::<Option<i64>>(row, at)?.map_or(0, i64::cast_unsigned))
-        };
+        let top = |at| Ok::<u64, Error>(column::<Option<i64>>(row, at)?.map_or(0, i64::cast_unsigned));
         let last = top(4)?;
         if last > seq {
             self.report.add("head", format!("the head is at commit {seq}, the last of the log is {last}"));

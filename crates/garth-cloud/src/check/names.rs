@@ -9,7 +9,7 @@ use crate::values::columns::{column, kind_of, number};
 /// Versions of a piece. A directory among them is counted.
 const VERSIONS: i64 = 200;
 
-/// Names with their directories and nodes, and with the link counts in the first readable state that has them.
+/// Names with their directories and nodes, and the link counts in the first readable state that has them.
 const NAMES: &str = "WITH page AS MATERIALIZED (SELECT dir, name, ino, since, kind FROM garth.name
         WHERE account = $1 AND (dir, name) > ($2, $3) ORDER BY dir, name LIMIT $4),
     dirs AS MATERIALIZED (SELECT d.dir, d.dir = '' OR p.is_there IS NOT NULL AS is_there
@@ -17,7 +17,8 @@ const NAMES: &str = "WITH page AS MATERIALIZED (SELECT dir, name, ino, since, ki
         LEFT JOIN LATERAL (SELECT true AS is_there FROM garth.name WHERE account = $1
             AND dir = left(d.dir, length(d.dir) - strpos(reverse(d.dir), '/'))
             AND name = right(d.dir, strpos(reverse(d.dir), '/') - 1) AND kind = 1 OFFSET 0) p ON true)
-    SELECT e.dir, e.name, e.ino, e.kind, v.kind, v.nlink, d.is_there, h.oldest, greatest(h.oldest, e.since), o.nlink
+    SELECT e.dir, e.name, e.ino, e.kind, v.kind, v.nlink, d.is_there, h.oldest,
+        greatest(h.oldest, e.since), o.nlink
     FROM page e
     JOIN dirs d ON d.dir = e.dir
     CROSS JOIN (SELECT oldest FROM garth.head WHERE account = $1) h

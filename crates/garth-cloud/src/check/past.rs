@@ -39,7 +39,8 @@ impl Check<'_> {
             format!("{path}, which ended with commit {till}, is impossible")
         } else if till <= folded {
             format!("{path}, which ended with commit {till}, is left, though that past is removed")
-        } else if till > oldest && column::<Option<i64>>(row, 8)?.is_none_or(|links| links == 0) {
+        } else if oldest > 0 && till > oldest && column::<Option<i64>>(row, 8)?.is_none_or(|links| links == 0)
+        {
             let seq = number(row, 7)?;
             format!("{path} names node {ino}, whose version of commit {seq} is missing")
         } else {

@@ -180,3 +180,16 @@ async fn each_staged(pages: &mut Pages<'_>, mut take: impl FnMut(u64)) -> Result
         id = column(last, 0)?;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn references_are_counted_in_their_window() {
+        let mut counts = Counts::new(10, 13);
+        [9, 10, 12, 12, 13, u64::MAX].into_iter().for_each(|chunk| counts.add(chunk));
+        assert_eq!([9, 10, 11, 12, 13].map(|chunk| counts.get(chunk)), [0, 1, 0, 2, 0]);
+        assert_eq!(Counts::new(5, 3).get(4), 0);
+    }
+}

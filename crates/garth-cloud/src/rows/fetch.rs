@@ -122,8 +122,8 @@ impl<'c> PgRows<'c> {
     /// Begins the transaction. Returns the head row and the rules in force.
     ///
     /// # Errors
-    /// `NotFound` if the account was deleted; `Format` if a newer garth derives more keys for it; errors of the
-    /// database.
+    /// `NotFound` if the account was deleted; `Format` if a newer garth derives more keys for it; errors of
+    /// the database.
     pub(crate) async fn begin(&mut self) -> Result<(HeadRow, Arc<Rules>)> {
         let head = self.round().await?.head;
         let rules =

@@ -1,5 +1,5 @@
-//! Quotas of an account: sets them, after counting what is below their paths, and removes them. Commits update
-//! their counters.
+//! Quotas of an account: sets them, after counting what is below their paths, and removes them. Commits
+//! update their counters.
 
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
 //! Rules of an account: sets them once no file violates them, and removes them.
 //!
 //! Files are checked by ordinary reads, and what is committed meanwhile is judged on states of the database,
-//! without the lock of the account. Only the last few changes are judged in the transaction that sets the rule,
-//! which holds it.
+//! without the lock of the account. Only the last few changes are judged in the transaction that sets the
+//! rule, which holds it.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use garth_engine::engine::relational::rule_changes::{
 use garth_engine::fs::store::{MAX_VIOLATIONS, SetRuleResult};
 use garth_engine::fs::violation_search::{ViolationSearch, look};
 use garth_engine::model::{Changes, ChangesQuery, LogPosition};
-use garth_engine::rule::{PathPattern, Rule};
+use garth_engine::rule::{Digest, PathPattern, Rule};
 use garth_engine::{Error, ErrorKind, FileSystem as _, Result};
 use tokio_postgres::types::Type;
 
@@ -37,13 +37,22 @@ const STEPS: usize = 100;
 /// Limit on the files of which it is recorded how far they satisfy the rule.
 const MOST_JUDGED: usize = 10_000;
 
+/// Most records of a constraint that one transaction removes.
+const FORGOTTEN: i64 = 1000;
+
 const VERSION: &str = "SELECT control FROM garth.head WHERE account = $1";
 const SET: &str = "INSERT INTO garth.rule (account, key, class, demand, terms) VALUES ($1, $2, $3, $4, $5)
-    ON CONFLICT (account, key) DO UPDATE SET class = excluded.class, demand = excluded.demand, terms = excluded.terms";
+    ON CONFLICT (account, key) DO UPDATE SET class = excluded.class, demand = excluded.demand,
+        terms = excluded.terms";
 /// Announces to every server that rules, retention or quotas have changed. The account is locked.
 pub(super) const CHANGED: &str = "UPDATE garth.head SET control = control + 1 WHERE account = $1";
 const REMOVE: &str = "WITH gone AS (DELETE FROM garth.rule WHERE account = $1 AND key = $2 RETURNING 1)
-    UPDATE garth.head SET control = control + 1 WHERE account = $1 AND EXISTS (SELECT FROM gone) RETURNING control";
+    UPDATE garth.head SET control = control + 1
+    WHERE account = $1 AND EXISTS (SELECT FROM gone) RETURNING control";
+const FORGET: &str = "WITH gone AS (DELETE FROM garth.judged WHERE account = $1 AND demand = $2
+        AND ino = ANY(ARRAY(SELECT ino FROM garth.judged WHERE account = $1 AND demand = $2 LIMIT $3))
+        RETURNING 1)
+    SELECT count(*) FROM gone";
 // A file that has lost its last name meanwhile is under no rule.
 const JUDGED: &str = "INSERT INTO garth.judged (account, demand, ino, etag, until, lines)
     SELECT $1, $2, k.ino, k.etag, k.until, k.lines
@@ -140,13 +149,20 @@ impl PgStore {
 
     /// Removes a rule. Returns true if it existed.
     pub(super) async fn remove_rule_now(&self, pattern: &PathPattern, constraint: &str) -> Result<bool> {
-        self.control().await?.rules.without(pattern, constraint)?;
+        let rules = self.control().await?.rules;
+        rules.without(pattern, constraint)?;
+        let is_it = |rule: &&Rule| rule.pattern() == pattern && rule.constraint().name() == constraint;
+        let digest = rules.all().find(is_it).map(|rule| *rule.digest());
         let key = labels::rule(pattern.as_str(), constraint);
         let inner = Arc::clone(&self.inner);
         let remove = async move {
             let conn = inner.pool.connection().await?;
             let removed = remove(PgRows::new(&conn, &inner.committer), key).await;
-            conn.settle(removed).await
+            let removed = conn.settle(removed).await?;
+            if let Some(digest) = digest.filter(|_| removed) {
+                inner.forget_judged(digest).await?;
+            }
+            Ok(removed)
         };
         self.inner.pool.run(remove).await
     }
@@ -193,8 +209,8 @@ impl RuleChange {
 }
 
 impl Inner {
-    /// Sets a rule while the account is locked, unless one of the last changes violates it. `Much` if there are
-    /// too many of them to judge while commits wait.
+    /// Sets a rule while the account is locked, unless one of the last changes violates it. `Much` if there
+    /// are too many of them to judge while commits wait.
     fn set(
         self: &Arc<Self>,
         mut change: RuleChange,
@@ -235,9 +251,21 @@ impl Inner {
             ChangesVerdict::Much => ChangesVerdict::Much,
         })
     }
+
+    /// Removes what is recorded about files and a constraint that no rule has any more, in steps between which
+    /// others commit. Records that are left, because a step failed, are as good as before.
+    async fn forget_judged(&self, digest: Digest) -> Result<()> {
+        loop {
+            let conn = self.pool.connection().await?;
+            let gone = forget(PgRows::new(&conn, &self.committer), digest).await;
+            if conn.settle(gone).await? < FORGOTTEN {
+                return Ok(());
+            }
+        }
+    }
 }
 
-/// Judges the last changes and adds the statements that set the rule, in a transaction that locks the account.
+/// Judges the last changes and adds the statements that set the rule, while the account is locked.
 async fn set_last(
     rows: &mut PgRows<'_>,
     change: &mut RuleChange,
@@ -282,6 +310,19 @@ async fn judged_since(
         ChangesVerdict::Broken(violation) => ChangesVerdict::Broken(violation),
         ChangesVerdict::Much => ChangesVerdict::Much,
     })
+}
+
+/// Removes some records of a constraint, unless a rule has it. Returns their number.
+async fn forget(mut rows: PgRows<'_>, digest: Digest) -> Result<i64> {
+    let (_, rules) = rows.begin().await?;
+    let mut gone = 0;
+    if !rules.all().any(|rule| *rule.digest() == digest) {
+        let params = vec![param(digest.to_vec(), Type::BYTEA), param(FORGOTTEN, Type::INT8)];
+        let counted = rows.query(FORGET, params).await?;
+        gone = counted.first().map_or(Ok(0), |row| column(row, 0))?;
+    }
+    rows.commit().await?;
+    Ok(gone)
 }
 
 async fn remove(mut rows: PgRows<'_>, key: Vec<u8>) -> Result<bool> {

@@ -82,6 +82,15 @@ mod tests {
     }
 
     #[test]
+    fn rules_of_other_patterns_have_other_keys() {
+        let keys = [("/a", "json"), ("/a", "json-lines"), ("/aj", "son"), ("/b", "json")];
+        let keys = keys.map(|(pattern, constraint)| rule(pattern, constraint));
+        for (place, key) in keys.iter().enumerate() {
+            assert_eq!((key.len(), keys.iter().position(|other| other == key)), (HASH, Some(place)));
+        }
+    }
+
+    #[test]
     fn owners_and_sessions_are_told_apart() {
         assert_eq!((owner("").len(), owner("a").len()), (0, HASH));
         let of = |user: &str, agent: &str| SessionOf {

@@ -25,8 +25,8 @@ impl PgRows<'_> {
     /// Returns changes of the log. The transaction has begun.
     ///
     /// # Errors
-    /// `Gone` for changes that the log no longer has; `TooLarge` if this takes more than `trips` trips in all;
-    /// errors of the database.
+    /// `Gone` for changes that the log no longer has; `TooLarge` if this takes more than `trips` trips in
+    /// all; errors of the database.
     pub(crate) async fn changes(&mut self, query: &ChangesQuery, trips: usize) -> Result<Changes> {
         let Committer { control, judgements, open, .. } = self.committer;
         let mut fetched = FetchedRows::new(control.registry().clone(), Arc::clone(judgements), MAX);
