@@ -5,19 +5,23 @@
 #![allow(clippy::unwrap_used)]
 
 mod it {
+    mod blame;
     mod both;
     mod commits;
     mod database;
     mod derived;
     mod find;
+    mod fsck;
     mod gated_commits;
     mod groups;
     mod home;
     mod lost_commits;
     mod operations;
     mod pool;
+    mod quotas;
     mod random_operations;
     mod reads;
+    mod rules;
     mod schema;
     mod search;
     mod trips;
