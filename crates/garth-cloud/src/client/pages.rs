@@ -70,7 +70,8 @@ impl<'c> Pages<'c> {
 fn begin(account: i64) -> String {
     format!(
         "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; \
-         SELECT set_config('garth.account', '{account}', true), set_config('statement_timeout', '30000', true), \
+         SELECT set_config('garth.account', '{account}', true), \
+         set_config('statement_timeout', '30000', true), \
          set_config('idle_in_transaction_session_timeout', '30000', true), \
          set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true), \
          set_config('jit', 'off', true)"

@@ -252,8 +252,8 @@ impl Inner {
         })
     }
 
-    /// Removes what is recorded about files and a constraint that no rule has any more, in steps between which
-    /// others commit. Records that are left, because a step failed, are as good as before.
+    /// Removes what is recorded about files and a constraint that no rule has any more, in steps between
+    /// which others commit. Records that are left, because a step failed, are as good as before.
     async fn forget_judged(&self, digest: Digest) -> Result<()> {
         loop {
             let conn = self.pool.connection().await?;

@@ -18,7 +18,7 @@ use super::PgRows;
 use crate::reads::FetchedRows;
 use crate::rows::committer::Committer;
 
-/// How far files satisfy the constraint of a rule.
+/// Places up to which files satisfy the constraint of a rule.
 pub(crate) type JudgedFiles = BTreeMap<(u64, Digest), JudgedRow>;
 
 impl PgRows<'_> {

@@ -1,5 +1,5 @@
-//! What commits changed while the files of a rule were checked, which is to be set. These changes are judged by
-//! themselves, so that a rule comes into force without a check of all files that holds up commits.
+//! Changes that were committed while the files of a rule, which is to be set, were checked. They are judged
+//! by themselves, so that a rule comes into force without a check of all files that holds up commits.
 
 use std::collections::BTreeSet;
 
