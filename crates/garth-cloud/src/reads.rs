@@ -19,5 +19,6 @@ mod spans;
 mod statements;
 mod tree_rows;
 
+pub(crate) use self::content::Assembled;
 pub(crate) use self::fetched::{FetchedRows, FileKey};
 pub(crate) use self::round::Round;

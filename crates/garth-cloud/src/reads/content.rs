@@ -121,19 +121,21 @@ pub(super) fn send(contents: &Contents, round: &mut Round<'_>) {
     send_origins(round, contents.origins.take_wanted());
 }
 
-/// Bytes of a part of a file that its extents fill.
-struct Assembled {
+/// Bytes of a part of a file that its extents fill, checked against the checksums of their chunks.
+pub(crate) struct Assembled {
     from: u64,
     bytes: Result<Vec<u8>>,
 }
 
 impl Assembled {
-    fn new(from: u64, to: u64) -> Self {
+    /// Returns a part of which all is a hole.
+    pub(crate) fn new(from: u64, to: u64) -> Self {
         Self { from, bytes: Ok(vec![0; usize::try_from(to.saturating_sub(from)).unwrap_or(0)]) }
     }
 
-    /// Adds an extent with its chunk: columns `off, len, skip, sum, data` from `at` on.
-    fn add(&mut self, row: &Row, at: usize) -> Result<()> {
+    /// Adds an extent that overlaps the part, with its chunk: columns `off, len, skip, sum, data` from `at`
+    /// on.
+    pub(crate) fn add(&mut self, row: &Row, at: usize) -> Result<()> {
         let (off, len, skip) = (number(row, at)?, number(row, at + 1)?, number(row, at + 2)?);
         let (sum, data) = (column::<Option<&[u8]>>(row, at + 3)?, column::<Option<&[u8]>>(row, at + 4)?);
         if let Ok(bytes) = &mut self.bytes
@@ -145,7 +147,11 @@ impl Assembled {
         Ok(())
     }
 
-    fn done(self) -> Result<Bytes> {
+    /// Returns the bytes.
+    ///
+    /// # Errors
+    /// `Corrupt` for a chunk that is missing or does not match its checksum.
+    pub(crate) fn done(self) -> Result<Bytes> {
         self.bytes.map(Bytes::from)
     }
 }

@@ -5,9 +5,12 @@ use std::sync::Arc;
 use garth_cloud::client::Pool;
 use garth_cloud::store::PgStore;
 use garth_engine::model::quota::Limits;
-use garth_engine::model::{At, Batch, ByteRange, FindQuery, Op, SetAttrs, Timestamp};
+use garth_engine::model::{
+    At, Batch, ByteRange, Confinement, FindQuery, Gate, Op, Owner, SearchQuery, Seq, SetAttrs, Timestamp,
+    Within,
+};
 use garth_engine::rule::{Constraint, PathPattern, Rule, sample};
-use garth_engine::{AccountStore, Env, ErrorKind, FileSystem};
+use garth_engine::{AccountStore, Env, ErrorKind, FileSystem, Name};
 
 use super::database::{Database, append, at, write};
 
@@ -160,4 +163,39 @@ async fn damaged_content_is_not_read() {
         let error = fs.fetch(&At::Path(at("/part")), ByteRange::ALL).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn damaged_gate_file_hides_its_entry() {
+    let database = Database::new().await;
+    let account = database.account("her").await;
+    let open = async || {
+        let pool = Pool::connect(&database.cluster.socket_url(), 2).await.unwrap();
+        PgStore::new(pool, account, Env::system(), sample::registry())
+    };
+    let files =
+        [("/nodes/one/.status", "ACTIVE"), ("/nodes/one/log", "harbour"), ("/nodes/two/log", "market")];
+    for (path, text) in files {
+        open().await.commit(write(path, text)).await.unwrap();
+    }
+    let gate = Gate {
+        dir: at("/nodes"),
+        file: Name::parse(".status").unwrap(),
+        projection: sample::STATUS,
+        keys: vec!["ACTIVE".to_owned()],
+        since: Seq(0),
+    };
+    let to = Confinement::new(Within::new([at("/nodes")]), Owner::new("view").unwrap()).gated(vec![gate]);
+    // Each look is that of another server, which has not judged the file yet.
+    let found = async || {
+        let view = open().await.confined(&to).await.unwrap();
+        let hits = view.search(&SearchQuery::new("harbour")).await.unwrap().hits.len();
+        let keys = view.find(&FindQuery::new(sample::STATUS)).await.unwrap().items.len();
+        (hits, keys, view.stat(&At::Path(at("/nodes/one/log"))).await.is_ok())
+    };
+    assert_eq!(found().await, (1, 1, true));
+    // The bytes are those that open the gate, but they may not be those that were written.
+    let damage = "UPDATE garth.chunk SET sum = set_byte(sum, 0, get_byte(sum, 0) # 1) WHERE data = 'ACTIVE'";
+    database.rows(account, damage);
+    assert_eq!(found().await, (0, 0, false));
 }
