@@ -12,6 +12,7 @@
 //! - [`search`]: hits in the index of words, and its merge;
 //! - `holds`: what servers hold open; `uploads`: content that arrives before its commit; `ahead`: large
 //!   chunks of a commit, written before it locks; `arriving`: the rows of both;
+//! - `check`: finds damage to the rows of an account; `usage`: counts of what is below a path, for quotas;
 //! - `transaction`: transactions of these; `values`: values of columns and parameters;
 //! - [`store`]: the tree of an account, as the interfaces use it;
 //! - [`home`]: accounts, their keys and trees, and the background work of servers on them.
@@ -22,6 +23,7 @@
 
 mod ahead;
 mod arriving;
+mod check;
 pub mod client;
 mod collect;
 pub mod commit;
@@ -37,4 +39,5 @@ pub mod search;
 pub mod store;
 mod transaction;
 mod uploads;
+mod usage;
 mod values;

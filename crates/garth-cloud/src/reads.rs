@@ -23,5 +23,6 @@ mod spans;
 mod statements;
 mod tree_rows;
 
+pub(crate) use self::assembled::Assembled;
 pub(crate) use self::fetched::{FetchedRows, FileKey};
 pub(crate) use self::round::Round;

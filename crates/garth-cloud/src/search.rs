@@ -38,6 +38,21 @@ pub struct Scope<'a> {
     pub registry: &'a Registry,
 }
 
+/// Searches an account as [`search`] does, by rules that are those of a version of its control data. Returns
+/// `None` if it has another version.
+///
+/// # Errors
+/// As [`search`].
+pub(crate) async fn search_by(
+    conn: &Connection,
+    scope: Scope<'_>,
+    version: u64,
+    query: &SearchQuery,
+) -> Result<Option<SearchAnswer>> {
+    let (found, control) = searched(conn, scope, query).await?;
+    Ok((control == version).then_some(found))
+}
+
 /// Searches the newest state of an account. Ranking computes, so that a server polls it on a compute thread.
 ///
 /// A connection whose search was dropped before its end has an open transaction, and must be closed.
@@ -46,6 +61,11 @@ pub struct Scope<'a> {
 /// `InvalidArgument` for a query that exceeds a limit or has a malformed pattern; `NotFound` if the account
 /// does not exist; `TooLarge` for files with several hundred thousand names; errors of the database.
 pub async fn search(conn: &Connection, scope: Scope<'_>, query: &SearchQuery) -> Result<SearchAnswer> {
+    searched(conn, scope, query).await.map(|(found, _)| found)
+}
+
+/// Returns the answer, and the version of the control data of the state that was searched.
+async fn searched(conn: &Connection, scope: Scope<'_>, query: &SearchQuery) -> Result<(SearchAnswer, u64)> {
     let found = run(conn, scope, query).await;
     if found.is_err() {
         // The error that led here is returned, not one of the rollback.
@@ -56,16 +76,19 @@ pub async fn search(conn: &Connection, scope: Scope<'_>, query: &SearchQuery) ->
     found
 }
 
-async fn run(conn: &Connection, scope: Scope<'_>, query: &SearchQuery) -> Result<SearchAnswer> {
+async fn run(conn: &Connection, scope: Scope<'_>, query: &SearchQuery) -> Result<(SearchAnswer, u64)> {
     let Scope { account, reach, rules, registry } = scope;
     let (snapshot, files) = (Snapshot::new(conn, account), FetchedFiles::new(reach, registry));
     let Some(filter) = QueryFilter::new(&files, query, &reach.within, rules)? else {
         let mut answer = SearchAnswer::default();
         answer.missing = missing(snapshot, &files).await?;
-        return Ok(answer);
+        let control = files.state().control;
+        return Ok((answer, control));
     };
     let question = filter.question().clone();
     let mut postings = PgPostings::new(snapshot, &files, filter);
     let found = rank(&mut postings, &question, SearchParams::of(query)).await?;
-    postings.finish(found).await
+    let answer = postings.finish(found).await?;
+    let control = files.state().control;
+    Ok((answer, control))
 }

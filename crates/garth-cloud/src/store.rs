@@ -24,6 +24,10 @@ mod reader;
 mod records;
 mod retention;
 mod uploads;
+mod quotas;
+mod reader;
+mod records;
+mod rules;
 mod view_base;
 
 use std::fmt;

@@ -6,6 +6,7 @@
 
 mod it {
     mod background;
+    mod blame;
     mod both;
     mod collecting;
     mod clocks;
@@ -14,6 +15,7 @@ mod it {
     mod deletion_races;
     mod derived;
     mod find;
+    mod fsck;
     mod gated_commits;
     mod groups;
     mod holds;
@@ -23,10 +25,12 @@ mod it {
     mod operations;
     mod pipes;
     mod pool;
+    mod quotas;
     mod random_operations;
     mod reads;
     mod retention;
     mod row_costs;
+    mod rules;
     mod schema;
     mod search;
     mod set_retention;

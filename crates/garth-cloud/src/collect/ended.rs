@@ -141,10 +141,10 @@ pub(super) async fn forget_records(run: &mut Run<'_>) -> Result<Progress> {
 /// # Errors
 /// As [`Run::step`].
 pub(super) async fn forget_constraints(run: &mut Run<'_>) -> Result<Progress> {
-    let (known, rows) = (run.store.control().last(), run.rows());
+    let (known, rows) = (run.store.control_cache().last(), run.rows());
     let control = (CONTROL, vec![param(int(known.version), Type::INT8)]);
     let (mut step, [control]) = run.step([control]).await?;
-    let control = run.store.control().at(&known, step.head.control, &control)?;
+    let control = run.store.control_cache().at(&known, step.head.control, &control)?;
     let digests = control.rules.all().map(|rule| rule.digest().to_vec());
     let digests = list(digests, Type::BYTEA_ARRAY);
     let [gone] = step.query([(UNKNOWN, vec![digests, param(CONSTRAINTS, Type::INT8)])]).await?;

@@ -2,30 +2,34 @@
 
 use std::collections::{BTreeMap, HashSet};
 
+use bytes::Bytes;
 use garth_engine::engine::relational::gates::{Gates, KnownGate};
 use garth_engine::model::find::kept;
 use garth_engine::model::{Gate, MAX_GATE_FILE};
 use garth_engine::rule::Registry;
 use garth_engine::rule::projection::{ContentProjection, Keys, kept_keys};
 use garth_engine::{Result, TreePath};
+use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
 use super::statements::Snapshot;
 use crate::client::param;
-use crate::rows::derived::{by_place, content, pieces};
-use crate::values::columns::int;
+use crate::reads::Assembled;
+use crate::rows::derived::by_place;
+use crate::values::columns::{column, int, number};
 use crate::values::parameters::texts;
 
 /// Content of the files at paths, unless they are too long.
-const FILES: &str = concat!(
-    "SELECT k.n, v.size, 0::bigint, e.off, e.len, e.data, e.sum
+const FILES: &str = "SELECT k.n, v.size, e.off, e.len, e.skip, e.sum, e.data
     FROM (SELECT q.n, f.ino FROM unnest($2::text[], $3::text[]) WITH ORDINALITY q(dir, name, n)
         CROSS JOIN LATERAL (SELECT ino FROM garth.name
             WHERE account = $1 AND dir = q.dir AND name = q.name AND kind = 0 OFFSET 0) f OFFSET 0) k
     CROSS JOIN LATERAL (SELECT size FROM (SELECT size FROM garth.node
-        WHERE account = $1 AND ino = k.ino ORDER BY seq DESC LIMIT 1) w WHERE w.size <= $4) v ",
-    pieces!("0", "v.size")
-);
+        WHERE account = $1 AND ino = k.ino ORDER BY seq DESC LIMIT 1) w WHERE w.size <= $4) v
+    LEFT JOIN LATERAL (SELECT x.off, x.len, x.skip, c.sum, c.data FROM garth.extent x
+        LEFT JOIN LATERAL (SELECT sum, data FROM garth.chunk
+            WHERE account = $1 AND id = x.chunk OFFSET 0) c ON true
+        WHERE x.account = $1 AND x.ino = k.ino AND x.off < v.size OFFSET 0) e ON true";
 
 /// Returns the paths among these that a gate hides. All of them exist.
 pub(super) async fn hidden(
@@ -64,12 +68,25 @@ pub(super) async fn hidden(
     for (place, ((gate, _), paths)) in asked.iter().zip(entries.into_values()).enumerate() {
         // An entry without the file is unknown, and what is not known to be visible is hidden. So is content
         // that cannot be read: it must fail no read of other entries.
-        let bytes = found.get(&place).and_then(|rows| content(rows, u64::MAX).ok());
-        if !bytes.is_some_and(|(_, bytes)| has_key(registry, gate, &bytes)) {
+        let bytes = found.get(&place).and_then(|rows| content(rows).ok());
+        if !bytes.is_some_and(|bytes| has_key(registry, gate, &bytes)) {
             hidden.extend(paths);
         }
     }
     Ok(hidden)
+}
+
+/// Returns the content of a file, checked.
+fn content(rows: &[&Row]) -> Result<Bytes> {
+    let size = rows.first().map_or(Ok(0), |row| number(row, 1))?;
+    let mut content = Assembled::new(0, size);
+    for row in rows {
+        // A file without an extent has one row, without one.
+        if column::<Option<i64>>(row, 2)?.is_some() {
+            content.add_whole(row, 2)?;
+        }
+    }
+    content.done()
 }
 
 /// Returns true if the content of a file has one of the keys of a gate.

@@ -39,7 +39,7 @@ fn damaged(what: &str) -> Error {
 
 /// Bytes of a part of a file that its extents fill.
 #[derive(Clone, Debug)]
-pub(super) struct Assembled {
+pub(crate) struct Assembled {
     from: u64,
     /// Offset before which all extents were added.
     next: u64,
@@ -48,7 +48,7 @@ pub(super) struct Assembled {
 
 impl Assembled {
     /// Returns the part `from..to` without an extent.
-    pub(super) fn new(from: u64, to: u64) -> Self {
+    pub(crate) fn new(from: u64, to: u64) -> Self {
         Self { from, next: from, bytes: Ok(vec![0; usize::try_from(to.saturating_sub(from)).unwrap_or(0)]) }
     }
 
@@ -64,6 +64,18 @@ impl Assembled {
     pub(super) fn add(&mut self, row: &Row, chunks: &Chunks<'_>) -> Result<()> {
         let extent = (number(row, 1)?, number(row, 2)?, number(row, 3)?);
         self.fill(extent, chunks.get(&number(row, 4)?));
+        Ok(())
+    }
+
+    /// Adds an extent with its chunk: columns `off, len, skip, sum, data` from `at` on.
+    ///
+    /// # Errors
+    /// If a column has another type. Damage fails only this part.
+    pub(crate) fn add_whole(&mut self, row: &Row, at: usize) -> Result<()> {
+        let extent = (number(row, at)?, number(row, at + 1)?, number(row, at + 2)?);
+        let (sum, data) = (column::<Option<&[u8]>>(row, at + 3)?, column::<Option<&[u8]>>(row, at + 4)?);
+        let chunk = sum.zip(data).map(|(sum, data)| checked(sum, data));
+        self.fill(extent, chunk.as_ref());
         Ok(())
     }
 
@@ -85,7 +97,7 @@ impl Assembled {
     ///
     /// # Errors
     /// `Corrupt` for damaged content.
-    pub(super) fn done(self) -> Result<Bytes> {
+    pub(crate) fn done(self) -> Result<Bytes> {
         self.bytes.map(Bytes::from)
     }
 }

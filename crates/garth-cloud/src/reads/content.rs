@@ -139,6 +139,8 @@ fn cut(rows: &[Row]) -> Result<Option<&Row>> {
     Ok(is_cut.then_some(last))
 }
 
+const ORIGINS: &str = "SELECT chunk, runs FROM garth.origin WHERE account = $1 AND chunk = ANY($2)";
+
 /// Adds the statements that fetch what is wanted.
 pub(super) fn send(contents: &Contents, round: &mut Round<'_>) {
     let mut room = MOST;
@@ -159,6 +161,7 @@ pub(super) fn send(contents: &Contents, round: &mut Round<'_>) {
         send_extents_at(round, part);
     }
     send_gone(round, contents.gone.take_wanted());
+    send_origins(round, contents.origins.take_wanted());
 }
 
 fn send_parts(round: &mut Round<'_>, contents: &Contents, keys: Vec<Part>) {
@@ -240,6 +243,22 @@ fn send_extents_at(round: &mut Round<'_>, key: Part) {
     round.query(EXTENTS_AT, params.into(), move |fetched, rows| {
         let extents = rows.iter().map(|row| extent(row, 0)).collect::<Result<Vec<_>>>()?;
         fetched.contents.extents_at.put(key, Arc::new(extents));
+        Ok(())
+    });
+}
+
+fn send_origins(round: &mut Round<'_>, chunks: Vec<u64>) {
+    if chunks.is_empty() {
+        return;
+    }
+    round.query(ORIGINS, vec![ints(chunks.iter().copied())], move |fetched, rows| {
+        let mut found = HashMap::new();
+        for row in rows {
+            found.insert(number(row, 0)?, column::<Vec<u8>>(row, 1)?);
+        }
+        for chunk in chunks {
+            fetched.contents.origins.put(chunk, found.remove(&chunk));
+        }
         Ok(())
     });
 }

@@ -206,6 +206,8 @@ pub(super) struct Contents {
     /// By inode and range.
     pub(super) extents_now: Memo<(u64, u64, u64), Arc<Vec<ExtentRow>>>,
     pub(super) extents_at: Memo<Part, Arc<Vec<ExtentRow>>>,
+    /// Commits that wrote the bytes of merged chunks, by chunk.
+    pub(super) origins: Memo<u64, Option<Vec<u8>>>,
     /// Earliest time from which on views do not read the content that a node had after a commit.
     pub(super) gone: Memo<(u64, u64), Option<i64>>,
     /// Parts of which only the first extents were fetched.
@@ -233,6 +235,7 @@ impl Contents {
         self.unsized_parts.renew();
         self.extents_now.renew();
         self.extents_at.renew();
+        self.origins.renew();
         self.gone.renew();
     }
 }

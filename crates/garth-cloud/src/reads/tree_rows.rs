@@ -314,6 +314,19 @@ impl TreeRows for &FetchedRows {
         Ok(())
     }
 
+    fn extents_now(&self, ino: u64, from: u64, to: u64) -> Result<Vec<ExtentRow>> {
+        let mut extents = Vec::new();
+        self.each_extent_now(ino, (from, to), &mut |extent| {
+            extents.push(extent);
+            true
+        })?;
+        Ok(extents)
+    }
+
+    fn origin(&self, chunk: u64) -> Result<Option<Vec<u8>>> {
+        Ok(self.get(&self.contents.origins, chunk).flatten())
+    }
+
     fn extents_at(&self, ino: u64, seq: u64, from: u64, to: u64) -> Result<Vec<ExtentRow>> {
         let extents = self.get(&self.contents.extents_at, (ino, seq, from, to));
         Ok(extents.map_or_else(Vec::new, |extents| extents.to_vec()))

@@ -9,7 +9,7 @@ use garth_engine::rule::Registry;
 use garth_engine::text::passage::Form;
 
 pub(super) use fetched::DerivedKeys;
-pub(crate) use fetched::{content, key, pieces};
+pub(crate) use fetched::key;
 pub use written::DerivedWrites;
 
 pub(crate) use super::round::by_place;

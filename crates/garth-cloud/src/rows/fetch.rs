@@ -1,11 +1,13 @@
 //! Rows of an account that are fetched in the rounds of the planner, in the transaction that later writes
 //! them.
 
+mod judging;
 mod room;
 
 use std::collections::{BTreeSet, HashMap};
 use std::mem::take;
 use std::sync::Arc;
+use std::time::Duration;
 
 use garth_engine::engine::planner::{Delta, Fetch, Fetched, HeadRow, Key, RowKey, RowStore, Rows as _};
 use garth_engine::engine::relational::control_rows::check_version;
@@ -13,11 +15,12 @@ use garth_engine::engine::relational::narrow::{narrowed, shown};
 use garth_engine::engine::relational::reads::gate_files::GateFiles;
 use garth_engine::engine::relational::reads::tree_rows::{MAX, TreeRows as _};
 use garth_engine::model::{At, Batch, Op, Timestamp, VersionId};
-use garth_engine::rule::Registry;
+use garth_engine::rule::{Registry, Rules};
 use garth_engine::{Error, ErrorKind, Result};
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
+pub(crate) use self::judging::JudgedFiles;
 use super::committer::{Committer, Request};
 use super::derived::{DerivedKeys, Projections};
 use super::subtrees;
@@ -26,19 +29,30 @@ use super::wanted::Wanted;
 use super::weights::stored_bytes;
 use super::writes::{Writer, Writes};
 use crate::ahead::Ahead;
-use crate::client::{Connection, Param, Pipe, begin_writes, param};
+use crate::client::{Connection, Param, Pipe, begin_reads, begin_writes, param};
 use crate::control::{CONTROL, Control};
 use crate::reads::{FetchedRows, Round};
 use crate::values::columns::{MAX_DIR, column, head, int, number};
 
+/// Limit on the time of a statement of a transaction that only reads.
+const READ_TIME: Duration = Duration::from_secs(30);
+/// Head row of an account.
+macro_rules! head_row {
+    () => {
+        concat!(
+            "SELECT seq, time, next_ino, next_chunk, control, projections, oldest, folded, next_passage, ",
+            stored_bytes!(),
+            " FROM garth.head WHERE account = $1"
+        )
+    };
+}
+
 /// Head row, locked, and with it the account. Later statements see what the transaction has committed that
 /// this one waited for: each statement of a transaction with READ COMMITTED has a snapshot of its own.
-const LOCK: &str = concat!(
-    "SELECT seq, time, next_ino, next_chunk, control, projections, oldest, folded, next_passage, ",
-    stored_bytes!(),
-    " FROM garth.head WHERE account = $1 FOR UPDATE"
-);
-/// Place of `next_passage` in the row of [`LOCK`], and of the stored bytes after it.
+const LOCK: &str = concat!(head_row!(), " FOR UPDATE");
+/// Head row of a transaction that writes nothing.
+const HEAD: &str = head_row!();
+/// Place of `next_passage` in the row of [`LOCK`], and of `stored` behind it.
 const NEXT_PASSAGE: usize = 8;
 /// Time of the database in nanoseconds, and a random id for the transaction. A statement of its own, behind
 /// the lock: in the statement that locks, the clock is read before the wait, and the time may be earlier than
@@ -63,6 +77,8 @@ pub struct PgRows<'c> {
     content: BTreeSet<Key>,
     /// Chunks that were written before the transaction.
     ahead: Option<&'c Ahead>,
+    /// True if the transaction reads one state and writes nothing. It locks nothing then.
+    is_snapshot: bool,
 }
 
 /// State of an account that is locked.
@@ -107,12 +123,30 @@ impl<'c> PgRows<'c> {
             trips: 0,
             content: BTreeSet::new(),
             ahead: None,
+            is_snapshot: false,
         }
     }
 
     /// Sets the chunks that were written before the transaction.
     pub(crate) fn with_ahead(self, ahead: Option<&'c Ahead>) -> Self {
         Self { ahead, ..self }
+    }
+
+    /// Creates rows of one state, in a transaction that locks nothing and writes nothing.
+    pub(crate) fn of_snapshot(conn: &'c Connection, committer: &'c Committer) -> Self {
+        Self { is_snapshot: true, ..Self::new(conn, committer) }
+    }
+
+    /// Begins the transaction. Returns the head row and the rules in force.
+    ///
+    /// # Errors
+    /// `NotFound` if the account was deleted; `Format` if a newer garth derives more keys for it; errors of
+    /// the database.
+    pub(crate) async fn begin(&mut self) -> Result<(HeadRow, Arc<Rules>)> {
+        let head = self.round().await?.head;
+        let rules =
+            self.state.as_ref().map_or_else(|| Arc::new(Rules::none()), |s| Arc::clone(&s.control.rules));
+        Ok((head, rules))
     }
 
     /// Returns the number of round trips so far.
@@ -163,7 +197,7 @@ impl<'c> PgRows<'c> {
         // Commits of this transaction may be rolled back.
         let settled = self.state.as_ref().map_or(0, |state| state.settled);
         let quotas = self.rows.quotas()?;
-        let Committer { account, control, judgements, .. } = self.committer;
+        let Committer { control, judgements, .. } = self.committer;
         let mut fetched = FetchedRows::new(control.registry().clone(), Arc::clone(judgements), MAX);
         loop {
             fetched.begin();
@@ -179,12 +213,17 @@ impl<'c> PgRows<'c> {
                 let message = "judging the entries that the batch addresses takes too many steps; split it";
                 return Ok(Err(Error::new(ErrorKind::TooLarge, message)));
             }
-            self.trips += 1;
-            let pipe = std::mem::replace(&mut self.pipe, Pipe::new(self.conn));
-            let mut round = Round::new(pipe, *account);
-            fetched.send(&mut round);
-            round.run(&mut fetched).await?;
+            self.read(&mut fetched).await?;
         }
+    }
+
+    /// Fetches the rows that reads of the tree have asked for, in this transaction.
+    async fn read(&mut self, fetched: &mut FetchedRows) -> Result<()> {
+        self.trips += 1;
+        let pipe = std::mem::replace(&mut self.pipe, Pipe::new(self.conn));
+        let mut round = Round::new(pipe, self.committer.account);
+        fetched.send(&mut round);
+        round.run(fetched).await
     }
 
     /// Returns true if moved directories keep paths that can be stored. Mostly the planner has asked for the
@@ -285,7 +324,8 @@ impl<'c> PgRows<'c> {
         let mut wanted = Wanted::new(self.rows.take_wanted(), take(&mut self.content), derived);
         let mut pipe = std::mem::replace(&mut self.pipe, Pipe::new(self.conn));
         let account = self.committer.account;
-        let begun = self.state.is_none().then(|| begin(&mut pipe, self.committer, self.ahead));
+        let begun =
+            self.state.is_none().then(|| begin(&mut pipe, self.committer, self.is_snapshot, self.ahead));
         let places = wanted.send(&mut pipe, account);
         self.trips += 1;
         let answers = pipe.run().await?;
@@ -324,14 +364,18 @@ impl<'c> PgRows<'c> {
     }
 }
 
-/// Adds the statements that begin the transaction and lock the account.
-fn begin(pipe: &mut Pipe<'_>, committer: &Committer) -> Begun {
+/// Adds the statements that begin the transaction, and lock the account if it writes.
+fn begin(pipe: &mut Pipe<'_>, committer: &Committer, is_snapshot: bool, ahead: Option<&Ahead>) -> Begun {
     let account = committer.account;
-    pipe.simple(begin_writes(account));
+    let (begin, head) = match is_snapshot {
+        true => (begin_reads(account, READ_TIME), HEAD),
+        false => (begin_writes(account), LOCK),
+    };
+    pipe.simple(begin);
     let own = || param(account, Type::INT8);
     let known = committer.control.last();
     Begun {
-        lock: pipe.query(LOCK, vec![own()]),
+        lock: pipe.query(head, vec![own()]),
         clock: pipe.query(CLOCK, Vec::new()),
         control: pipe.query(CONTROL, vec![own(), param(int(known.version), Type::INT8)]),
         ahead: ahead

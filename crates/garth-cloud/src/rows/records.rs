@@ -65,6 +65,7 @@ const JUDGED: &str = "SELECT k.n, j.etag, j.until, j.lines
     CROSS JOIN LATERAL (SELECT etag, until, lines FROM garth.judged
         WHERE account = $1 AND demand = k.demand AND ino = k.ino OFFSET 0) j";
 const CHUNKS: &str = "SELECT id, sum, data FROM garth.chunk WHERE account = $1 AND id = ANY($2)";
+/// All quotas, in the columns that [`quotas_of`] reads.
 pub(crate) const QUOTAS: &str =
     "SELECT path, max_bytes, max_entries, bytes, entries FROM garth.quota WHERE account = $1";
 /// Sums over ranges of directories. The bytes of a file with several names count once below each path: the

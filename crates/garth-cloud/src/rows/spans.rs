@@ -10,7 +10,7 @@ use crate::client::Param;
 use crate::values::parameters::{ints, list, texts};
 
 /// Range of directories, without its end.
-pub(super) type Dirs = (String, String);
+pub(crate) type Dirs = (String, String);
 
 /// Returns a bound of a range as the database takes it. The texts without NUL that are at or after `x\0…` are
 /// those at or after `x\x01`, so the range is the same.
@@ -23,7 +23,7 @@ pub(super) fn bound(mut text: String) -> String {
 }
 
 /// Returns ranges of directories as the database takes them.
-pub(super) fn dirs(ranges: impl IntoIterator<Item = Dirs>) -> impl Iterator<Item = Dirs> {
+pub(crate) fn dirs(ranges: impl IntoIterator<Item = Dirs>) -> impl Iterator<Item = Dirs> {
     let sent = ranges.into_iter().map(|(from, to)| (bound(from), bound(to)));
     // Only bounds that no path has can be equal now.
     sent.filter(|(from, to)| from < to)

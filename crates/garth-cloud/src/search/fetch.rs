@@ -13,6 +13,7 @@ use tokio_postgres::types::Type;
 use super::fetched::{FetchedFiles, Key, KnownFile, KnownNames, State, Wanted};
 use super::snapshot::Snapshot;
 use crate::client::{Param, Pipe, param};
+use crate::reads::Assembled;
 use crate::values::columns::{MAX_DIR, column, number, place};
 use crate::values::parameters::{ints, list, texts};
 use crate::values::sums::is_sound;
@@ -122,17 +123,17 @@ const CONTENT: &str = "SELECT k.n, greatest(e.off, k.first), substr(c.data,
     LEFT JOIN LATERAL (SELECT sum, len, data FROM garth.chunk WHERE account = $1 AND id = e.chunk OFFSET 0) c
         ON true";
 /// Files of gates with their content, which is left out of a file that is longer than `$4`.
-const GATES: &str = "SELECT k.n, v.kind, v.size, e.off, e.data, e.sum
+const GATES: &str = "SELECT k.n, v.kind, v.size, e.off, e.len, e.skip, e.sum, e.data
     FROM unnest($2::text[], $3::text[]) WITH ORDINALITY k(dir, name, n)
     CROSS JOIN LATERAL (SELECT ino FROM garth.name
         WHERE account = $1 AND dir = k.dir AND name = k.name OFFSET 0) n
     CROSS JOIN LATERAL (SELECT kind, size FROM garth.node
         WHERE account = $1 AND ino = n.ino ORDER BY seq DESC LIMIT 1) v
-    LEFT JOIN LATERAL (SELECT x.off, substr(c.data, x.skip::int + 1, x.len::int) AS data,
-            CASE WHEN x.skip = 0 AND x.len = c.len THEN c.sum END AS sum FROM garth.extent x
-        LEFT JOIN LATERAL (SELECT sum, len, data FROM garth.chunk
+    LEFT JOIN LATERAL (SELECT x.off, x.len, x.skip, c.sum, c.data FROM garth.extent x
+        LEFT JOIN LATERAL (SELECT sum, data FROM garth.chunk
             WHERE account = $1 AND id = x.chunk OFFSET 0) c ON true
-        WHERE x.account = $1 AND x.ino = n.ino AND v.kind = 0 AND v.size <= $4 OFFSET 0) e ON true";
+        WHERE x.account = $1 AND x.ino = n.ino AND x.off < v.size AND v.kind = 0
+            AND v.size <= $4 OFFSET 0) e ON true";
 
 /// Wanted rows, and the places of the statements that were sent for them.
 pub(super) struct SentKeys {
@@ -446,24 +447,21 @@ fn put_content(state: &mut State, ranges: &[(u64, u64, u64)], rows: &[Row]) -> R
 fn put_gates(state: &mut State, asked: &BTreeSet<Key>, rows: &[Row]) -> Result<()> {
     let asked: Vec<&Key> = asked.iter().collect();
     state.gates.extend(asked.iter().map(|key| ((*key).clone(), None)));
-    let mut found: BTreeMap<usize, Option<Vec<u8>>> = BTreeMap::new();
+    let mut found: BTreeMap<usize, Assembled> = BTreeMap::new();
     for row in rows {
         let (at, kind, size): (usize, i16, u64) = (place(row, 0)?, column(row, 1)?, number(row, 2)?);
         if kind != 0 || size > MAX_GATE_FILE {
             continue;
         }
-        let content = found.entry(at).or_insert_with(|| Some(vec![0; usize::try_from(size).unwrap_or(0)]));
-        let Some(off) = column::<Option<i64>>(row, 3)? else { continue };
-        // What is not known to be visible is hidden. It must fail no search of other entries.
-        if let Some(bytes) = content
-            && copy(bytes, off.cast_unsigned(), row, 4).is_err()
-        {
-            *content = None;
+        let content = found.entry(at).or_insert_with(|| Assembled::new(0, size));
+        if column::<Option<i64>>(row, 3)?.is_some() {
+            content.add_whole(row, 3)?;
         }
     }
     for (at, content) in found {
         if let Some(key) = asked.get(at) {
-            state.gates.insert((*key).clone(), content);
+            // What cannot be read opens no gate, and must fail no search of other entries.
+            state.gates.insert((*key).clone(), content.done().ok().map(Into::into));
         }
     }
     Ok(())

@@ -78,6 +78,8 @@ impl Wanted {
 pub(super) struct State {
     /// Time of the transaction.
     pub(super) now: i64,
+    /// Version of the control data of the account.
+    pub(super) control: u64,
     /// Files; `None` for those that have no name or have expired.
     pub(super) nodes: HashMap<u64, Option<KnownFile>>,
     pub(super) names: HashMap<u64, KnownNames>,

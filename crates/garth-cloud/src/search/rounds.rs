@@ -20,12 +20,12 @@ use super::words::WordIndex;
 use crate::client::{Pipe, param, read_time};
 use crate::values::columns::{column, number};
 
-/// Size of the index, and the time. The newest passage may have been removed, so it is looked up.
+/// Size of the index, the time, and the version of the control data. The newest passage may have been removed, so it is looked up.
 const HEAD: &str = concat!(
     "SELECT passages, (SELECT max(id) FROM garth.passage WHERE account = $1),
         ",
     read_time!(),
-    " FROM garth.head WHERE account = $1"
+    ", control FROM garth.head WHERE account = $1"
 );
 const NEWEST_PASSAGES: &str = "SELECT id FROM garth.passage WHERE account = $1 ORDER BY id DESC LIMIT $2";
 /// Limit on the round trips that one piece of judging takes. Each fetches all rows that were missed before:
@@ -64,7 +64,9 @@ impl SentHead {
     fn put(self, files: &FetchedFiles<'_>, answers: &[Vec<Row>]) -> Result<(Totals, Vec<u64>)> {
         let deleted = || Error::new(ErrorKind::NotFound, "the account does not exist, or was deleted");
         let head = answers.get(self.head).and_then(|rows| rows.first()).ok_or_else(deleted)?;
-        files.state().now = column(head, 2)?;
+        let mut state = files.state();
+        (state.now, state.control) = (column(head, 2)?, number(head, 3)?);
+        drop(state);
         let newest = column::<Option<i64>>(head, 1)?.unwrap_or(0);
         Ok((Totals { passages: number(head, 0)?, newest }, self.unindexed.put(files, answers)?))
     }

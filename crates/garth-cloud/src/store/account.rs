@@ -1,4 +1,4 @@
-//! Maintenance of an account: [`AccountStore`]. Rules, quotas and checks are not built yet.
+//! Maintenance of an account: [`AccountStore`].
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,6 +15,7 @@ use garth_engine::{AccountStore, Error, ErrorKind, FileSystem, Result};
 
 use super::{PgStore, unsupported};
 use crate::collect;
+use crate::check::check;
 
 #[async_trait]
 impl AccountStore for PgStore {
@@ -27,15 +28,15 @@ impl AccountStore for PgStore {
     }
 
     async fn rules(&self) -> Result<Vec<Rule>> {
-        unsupported("rules")
+        Ok(self.control().await?.rules.all().cloned().collect())
     }
 
-    async fn set_rule(&self, _rule: Rule, _force: bool) -> Result<SetRuleResult> {
-        unsupported("rules")
+    async fn set_rule(&self, rule: Rule, force: bool) -> Result<SetRuleResult> {
+        self.set_rule_now(rule, force).await
     }
 
-    async fn remove_rule(&self, _pattern: &PathPattern, _constraint: &str) -> Result<bool> {
-        unsupported("rules")
+    async fn remove_rule(&self, pattern: &PathPattern, constraint: &str) -> Result<bool> {
+        self.remove_rule_now(pattern, constraint).await
     }
 
     async fn gc(&self, grace: Duration) -> Result<Collected> {
@@ -47,7 +48,8 @@ impl AccountStore for PgStore {
     }
 
     async fn fsck(&self) -> Result<Fsck> {
-        unsupported("checks of an account")
+        let inner = Arc::clone(&self.inner);
+        self.inner.pool.run(async move { check(&inner.pool, &inner.committer).await }).await
     }
 
     async fn reindex(&self) -> Result<u64> {
@@ -56,15 +58,15 @@ impl AccountStore for PgStore {
     }
 
     async fn quotas(&self) -> Result<Vec<Quota>> {
-        unsupported("quotas")
+        Ok(self.quotas_now().await?.iter().cloned().collect())
     }
 
-    async fn set_quota(&self, _path: &TreePath, _limits: Limits) -> Result<Quota> {
-        unsupported("quotas")
+    async fn set_quota(&self, path: &TreePath, limits: Limits) -> Result<Quota> {
+        self.set_quota_now(path, limits).await
     }
 
-    async fn remove_quota(&self, _path: &TreePath) -> Result<()> {
-        unsupported("quotas")
+    async fn remove_quota(&self, path: &TreePath) -> Result<()> {
+        self.remove_quota_now(path).await
     }
 
     async fn retention(&self) -> Result<RetentionState> {

@@ -9,9 +9,9 @@ use garth_engine::engine::relational::reads::tree_rows::{CommitSpan, MAX, TreeRo
 use garth_engine::engine::relational::reads::tree_view::check_kind;
 use garth_engine::fs::{Capabilities, FileSystem, Incoming, OpenFile, OpenNode, Upload, ViewBase};
 use garth_engine::model::{
-    At, Batch, ByteRange, Changes, ChangesQuery, Commit, CommitId, Confinement, Entry, Fetched, FindAnswer,
-    FindQuery, Head, HistoryPage, Ino, KeyRecord, Listing, Moment, NamesPage, Page, SearchAnswer,
-    SearchQuery, Seq, Snapshot, SnapshotsPage, Timestamp, Version, VersionId, Walk, WalkPage, check_items,
+    At, Batch, Blame, ByteRange, Changes, ChangesQuery, Commit, CommitId, Confinement, Entry, Fetched,
+    FindAnswer, FindQuery, Head, HistoryPage, Ino, KeyRecord, Listing, Moment, NamesPage, Page, SearchAnswer,
+    SearchQuery, Seq, Snapshot, SnapshotsPage, Version, VersionId, Walk, WalkPage, check_items,
 };
 use garth_engine::path::TreePath;
 use garth_engine::{Error, ErrorKind, Result};
@@ -20,14 +20,16 @@ use super::PgStore;
 use super::open_file::Handle;
 use super::reader::View;
 use crate::commit::Request;
+use crate::control::Control;
 use crate::indexing::make_ready;
 use crate::query_keys::{FindScope, find};
 use crate::reads::{FetchedRows, FileKey};
-use crate::search::{Scope, search};
-use crate::uploads::discard;
+use crate::search::{Scope, search_by};
 
 /// Items that one call of `fetch_many` answers: with the attributes of each, some 64 MiB.
 const ITEMS: usize = 256;
+/// Times that a search is tried with the rules that are known.
+const SEARCHES: usize = 5;
 /// Time between two looks for a commit.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -79,6 +81,15 @@ impl PgStore {
         if range.offset < end {
             rows.want_content(file, self.seq(), (range.offset, end));
         }
+    }
+
+    /// Searches by rules that were read before. Returns `None` if the account has others.
+    async fn search_by(&self, control: &Control, query: &SearchQuery) -> Result<Option<SearchAnswer>> {
+        let (inner, conn) = (&self.inner, self.inner.pool.connection().await?);
+        let (account, reach) = (inner.account, &*self.reach);
+        let scope = Scope { account, reach, rules: &control.rules, registry: &inner.registry };
+        let answer = search_by(&conn, scope, control.version, query).await;
+        conn.settle(answer).await
     }
 
     /// Returns the head if it is after `since`.
@@ -173,6 +184,10 @@ impl FileSystem for PgStore {
         self.reading(|rows| self.announce(rows, at), |view| view.history(at, page)).await
     }
 
+    async fn blame(&self, at: &At, range: ByteRange, limit: usize) -> Result<Blame> {
+        self.reading(|rows| self.announce(rows, at), |view| view.blame(at, range, limit)).await
+    }
+
     async fn changes(&self, query: &ChangesQuery) -> Result<Changes> {
         self.reading(|_| {}, |view| view.changes(query)).await
     }
@@ -225,15 +240,15 @@ impl FileSystem for PgStore {
             let message = "search finds current files only; use grep on the past";
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
-        let (inner, conn) = (&self.inner, self.inner.pool.connection().await?);
-        let scope = Scope {
-            account: inner.account,
-            reach: &self.reach,
-            rules: inner.registry.rules(),
-            registry: &inner.registry,
-        };
-        let answer = search(&conn, scope, query).await;
-        conn.settle(answer).await
+        let mut control = self.inner.committer.control.last();
+        for _ in 0..SEARCHES {
+            if let Some(answer) = self.search_by(&control, query).await? {
+                return Ok(answer);
+            }
+            // The rules have changed after they were read.
+            control = self.control().await?;
+        }
+        Err(Error::new(ErrorKind::WouldBlock, "the rules of the account are being changed; try again"))
     }
 
     async fn find(&self, query: &FindQuery) -> Result<FindAnswer> {

@@ -44,7 +44,7 @@ impl PgStore {
     }
 
     /// Returns the control data that commits of this process have read last.
-    pub(crate) fn control(&self) -> &ControlCache {
+    pub(crate) fn control_cache(&self) -> &ControlCache {
         &self.inner.committer.control
     }
 

@@ -24,6 +24,17 @@ pub(crate) fn idempotency(key: &str) -> Vec<u8> {
     hash(key.as_bytes())
 }
 
+/// Returns the key of the rule of a pattern with a constraint: a hash, in which the pattern has its length
+/// before it.
+pub(crate) fn rule(pattern: &str, constraint: &str) -> Vec<u8> {
+    hash(&[&(pattern.len() as u64).to_be_bytes(), pattern.as_bytes(), constraint.as_bytes()].concat())
+}
+
+/// Returns the key of the quota of a path.
+pub(crate) fn quota(path: &str) -> Vec<u8> {
+    hash(path.as_bytes())
+}
+
 /// Returns the name of a snapshot as the key of its table has it, and the complete name if it is not that.
 /// Shortened names are in nearly the order of the complete ones.
 pub(crate) fn snapshot(name: &str) -> (Vec<u8>, Option<Vec<u8>>) {
@@ -68,6 +79,15 @@ mod tests {
         assert_eq!((first.0.len(), first.1), (MAX_ORDERED + HASH, Some(names[0].clone().into_bytes())));
         // Names are at least as long as their keys, so no short name has the key of a long one.
         assert!(second.0.len() > MAX_ORDERED);
+    }
+
+    #[test]
+    fn rules_of_other_patterns_have_other_keys() {
+        let keys = [("/a", "json"), ("/a", "json-lines"), ("/aj", "son"), ("/b", "json")];
+        let keys = keys.map(|(pattern, constraint)| rule(pattern, constraint));
+        for (place, key) in keys.iter().enumerate() {
+            assert_eq!((key.len(), keys.iter().position(|other| other == key)), (HASH, Some(place)));
+        }
     }
 
     #[test]

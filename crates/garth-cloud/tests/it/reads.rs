@@ -327,6 +327,7 @@ async fn calls_take_few_trips() {
     trips!(2, fs.fetch_many(&[(path.clone(), ByteRange::ALL), (missing.clone(), ByteRange::ALL)]));
     trips!(2, fs.names(&path, &NamesPage::default()));
     trips!(2, fs.history(&path, &HistoryPage::default()));
+    trips!(4, fs.blame(&path, ByteRange::ALL, 100));
     trips!(2, fs.changes(&ChangesQuery::since(Seq(10)).limit(20)));
     trips!(1, fs.as_of(&Moment::Seq(Seq(3))));
     trips!(1, fs.snapshots(&SnapshotsPage::default()));

@@ -62,7 +62,7 @@ pub use judged::judge_state;
 pub(crate) use keys::{ChangedNodes, KeyedRows, each_key, each_key_change};
 pub use keys::{KeyRow, KeysChange};
 pub use node_change::{EndedTimes, NodeWrite, node_write};
-pub use rebuilt::{FileToIndex, IndexedPart, index_files, keys_of_nodes};
+pub use rebuilt::{FileToIndex, IndexedPart, bytes_of_files, files_with_text, index_files, keys_of_nodes};
 pub use rounds::{Fetch, Fetched, MAX_ROUNDS};
 pub use row_store::{RowStore, RowValue};
 pub use rows::{

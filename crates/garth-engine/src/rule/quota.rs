@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::error::{Advice, Error, ErrorKind, Result};
 use crate::model::Within;
-use crate::model::quota::{MAX_COUNTED, Quota, Usage};
+use crate::model::quota::{MAX_COUNTED, MAX_QUOTAS, Quota, Usage};
 use crate::path::{SYSTEM, TreePath};
 
 /// Usage below a path that a commit would leave, before it is known whether that can be stored.
@@ -37,6 +37,25 @@ impl Count {
         };
         Ok(Usage { bytes: number(self.bytes)?, entries: number(self.entries)? })
     }
+}
+
+/// Returns the usage that was counted below the path of a new quota.
+///
+/// # Errors
+/// `TooLarge` if it does not fit into the counters.
+pub fn counted(path: &TreePath, count: Count) -> Result<Usage> {
+    // The counters must fit into the integers of the databases.
+    if count.bytes > i128::from(MAX_COUNTED) {
+        let message =
+            format!("there are more than {MAX_COUNTED} bytes below this path, which no quota counts");
+        return Err(Error::at(ErrorKind::TooLarge, path, message));
+    }
+    count.usage()
+}
+
+/// Returns the error of a path whose quota is to be removed, and that has none.
+pub fn missing(path: &TreePath) -> Error {
+    Error::at(ErrorKind::NotFound, path, "this path has no quota")
 }
 
 /// Returns the limit that a commit would exceed if it left `after`; `None` if it may pass. Usage that does
@@ -130,6 +149,18 @@ impl Quotas {
     /// Returns all quotas, in the order of their paths.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Quota> {
         self.by_key.values()
+    }
+
+    /// Checks that the tree may have one more quota.
+    ///
+    /// # Errors
+    /// `TooLarge` if it has [`MAX_QUOTAS`].
+    pub fn check_room(&self) -> Result<()> {
+        if self.by_key.len() < MAX_QUOTAS {
+            return Ok(());
+        }
+        let message = format!("a tree has at most {MAX_QUOTAS} quotas; remove one first");
+        Err(Error::new(ErrorKind::TooLarge, message))
     }
 
     /// Returns the quota of the path with this key.

@@ -76,7 +76,6 @@ macro_rules! pieces {
         )
     };
 }
-pub(crate) use pieces;
 
 const KEYS: &str = "SELECT k.n, p.projection, p.key
     FROM unnest($2::bigint[]) WITH ORDINALITY k(ino, n)
@@ -404,7 +403,7 @@ fn unindexed(rows: &[Row]) -> Result<BTreeMap<u64, u64>> {
 
 /// Returns the bytes of a file from an offset, which the rows have, up to `to`, and that offset. Holes are
 /// zeros. A file without a node has no bytes.
-pub(crate) fn content(rows: &[&Row], to: u64) -> Result<(u64, Bytes)> {
+fn content(rows: &[&Row], to: u64) -> Result<(u64, Bytes)> {
     let Some(first) = rows.first() else { return Ok((0, Bytes::new())) };
     let (size, from) = (number(first, 1)?, number(first, 2)?);
     let mut bytes = vec![0; usize::try_from(to.min(size).saturating_sub(from)).unwrap_or(usize::MAX)];

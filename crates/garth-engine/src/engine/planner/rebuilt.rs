@@ -3,6 +3,8 @@
 
 use std::ops::Range;
 
+use bytes::Bytes;
+
 use super::derived::AfterGroup;
 use super::derived_rows::DerivedRows as _;
 use super::indexed_file::IndexedFile;
@@ -16,7 +18,7 @@ use crate::engine::search::{IndexedText, Passage};
 use crate::error::{Error, ErrorKind, Result};
 use crate::rule::Registry;
 use crate::text::Tokenizer;
-use crate::text::passage::SEGMENT;
+use crate::text::passage::{SEGMENT, SNIFF, is_text};
 
 /// Bytes on either side of a part that its passages may depend on.
 const AROUND: u64 = SEGMENT + (32 << 10);
@@ -88,6 +90,76 @@ pub async fn keys_of_nodes<D: Fetch>(
         database.fetch().await?;
     }
     Err(too_many_rounds())
+}
+
+/// Returns the bytes of ranges of files, fewer at their ends.
+///
+/// # Errors
+/// `TooLarge` after `rounds` rounds; errors of `fetch`. A range that cannot be read has its error.
+pub async fn bytes_of_files<D: Fetch>(
+    database: &mut D,
+    ranges: &[(u64, Range<u64>)],
+    rounds: usize,
+) -> Result<Vec<Result<Bytes>>> {
+    let keys = ranges
+        .iter()
+        .flat_map(|(ino, bytes)| [RowKey::Node(*ino), RowKey::Content(*ino, bytes.start, bytes.end)]);
+    database.rows().prefetch(keys.collect());
+    for _ in 0..=rounds {
+        let rows = database.rows();
+        let read = ranges.iter().map(|(ino, bytes)| prefix(rows, *ino, bytes));
+        let read: Vec<Result<Bytes>> = read.collect();
+        if !rows.missed() {
+            return Ok(read);
+        }
+        database.fetch().await?;
+    }
+    Err(too_many_rounds())
+}
+
+/// Returns those of some nodes that are files, each with true if search may see it and it has text.
+///
+/// # Errors
+/// `TooLarge` after `rounds` rounds; errors of `fetch`. A file that cannot be read has its error.
+pub async fn files_with_text<D: Fetch>(
+    database: &mut D,
+    inos: &[u64],
+    rounds: usize,
+) -> Result<Vec<(u64, Result<bool>)>> {
+    let keys = inos.iter().flat_map(|ino| {
+        [RowKey::Node(*ino), RowKey::Attributes(*ino, u64::MAX), RowKey::Content(*ino, 0, SNIFF)]
+    });
+    database.rows().prefetch(keys.collect());
+    for _ in 0..=rounds {
+        let rows = database.rows();
+        let found = inos.iter().filter_map(|ino| Some((*ino, has_text(rows, *ino).transpose()?)));
+        let found: Vec<(u64, Result<bool>)> = found.collect();
+        if !rows.missed() {
+            return Ok(found);
+        }
+        database.fetch().await?;
+    }
+    Err(too_many_rounds())
+}
+
+/// Returns true for a file that search may see and that has text, `None` for a node that is no file.
+fn has_text(rows: &RowStore, ino: u64) -> Result<Option<bool>> {
+    let Some(node) = rows.node(ino)? else { return Ok(None) };
+    let Some(file) = IndexedFile::new(&node, |seq| rows.attributes(ino, seq))? else { return Ok(None) };
+    if !file.searchable || file.size == 0 {
+        return Ok(Some(false));
+    }
+    let first = prefix(rows, ino, &(0..SNIFF))?;
+    Ok(Some(is_text(&first, file.content_type.as_deref())))
+}
+
+/// Returns the bytes of a range that a file has.
+fn prefix(rows: &RowStore, ino: u64, bytes: &Range<u64>) -> Result<Bytes> {
+    let end = rows.node(ino)?.map_or(0, |node| node.size).min(bytes.end);
+    if bytes.start >= end {
+        return Ok(Bytes::new());
+    }
+    rows.content(ino, bytes.start, end)
 }
 
 fn too_many_rounds() -> Error {

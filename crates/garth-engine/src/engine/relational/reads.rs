@@ -4,10 +4,11 @@
 //! - `tree_rows`: the rows that reads ask for, as a trait that each database implements;
 //! - `tree_view`: look-ups, listings, walks and content;
 //! - `version_history`, `path_versions`: versions of a path or node, moments and snapshots;
-//! - `change_feed`: changes of the log;
+//! - `change_feed`: changes of the log; `blame`: the commits that wrote the bytes of a file;
 //! - `seek_data`: data and holes of a file;
 //! - `gate_files`, `gated`, `gated_facts`, `open_entries`: entries that gates hide.
 
+pub mod blame;
 pub mod change_feed;
 pub mod gate_files;
 pub(crate) mod gated;

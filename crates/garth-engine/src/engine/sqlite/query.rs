@@ -2,7 +2,6 @@
 //! has those that need no statement of their own.
 
 pub(crate) mod admission;
-pub(crate) mod blame;
 pub(crate) mod find_by_key;
 pub(crate) mod read_view;
 pub(crate) mod text_search;

@@ -16,7 +16,7 @@ use crate::engine::sqlite::projections::entries_with;
 use crate::engine::sqlite::schema::SUBJECT;
 use crate::engine::sqlite::tables::{
     commit_log, content_gone, extents, folded_authors, head, live_names, name_pages, names_of_node, nodes,
-    past_names, snapshots,
+    origins, past_names, snapshots,
 };
 use crate::error::{Error, ErrorKind};
 use crate::model::{Attributes, Author, CommitInfo, Gate, Owner, SessionOf, Snapshot, Within};
@@ -207,6 +207,14 @@ impl TreeRows for SqliteRows<'_> {
         take: &mut dyn FnMut(ExtentRow) -> bool,
     ) -> DbResult<()> {
         extents::each_live(self.conn, ino, range, take)
+    }
+
+    fn extents_now(&self, ino: u64, from: u64, to: u64) -> DbResult<Vec<ExtentRow>> {
+        extents::overlapping(self.conn, ino, from, to)
+    }
+
+    fn origin(&self, chunk: u64) -> DbResult<Option<Vec<u8>>> {
+        origins::column(self.conn, chunk)
     }
 
     fn extents_at(&self, ino: u64, seq: u64, from: u64, to: u64) -> DbResult<Vec<ExtentRow>> {

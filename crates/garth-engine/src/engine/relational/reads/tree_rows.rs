@@ -311,6 +311,12 @@ pub trait TreeRows: Copy {
         take: &mut dyn FnMut(ExtentRow) -> bool,
     ) -> Read<Self, ()>;
 
+    /// Returns the live extents that overlap `from..to`, by offset.
+    fn extents_now(&self, ino: u64, from: u64, to: u64) -> Read<Self, Vec<ExtentRow>>;
+
+    /// Returns the column of the commits that wrote the bytes of a merged chunk.
+    fn origin(&self, chunk: u64) -> Read<Self, Option<Vec<u8>>>;
+
     /// Returns the extents after commit `seq` that overlap `from..to`, by offset.
     fn extents_at(&self, ino: u64, seq: u64, from: u64, to: u64) -> Read<Self, Vec<ExtentRow>>;
 

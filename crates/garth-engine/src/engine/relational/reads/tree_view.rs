@@ -61,9 +61,11 @@ impl<R: TreeRows> TreeView<'_, R> {
         self.rows.version(ino.min(MAX), self.seq())
     }
 
-    /// Returns the node at a path, if any. The reason for a missing one takes more reads (see
-    /// [`Self::find`]).
-    pub(crate) fn lookup(&self, path: &TreePath) -> Read<R, Option<NodeRow>> {
+    /// Returns the node at a path, if any. The reason for a missing one takes more reads.
+    ///
+    /// # Errors
+    /// Errors of the database.
+    pub fn lookup(&self, path: &TreePath) -> Read<R, Option<NodeRow>> {
         let node = match (path.key().rsplit_once('/'), self.as_of) {
             (None, _) => self.row(Ino::ROOT.0)?,
             (Some((dir, name)), None) => self.rows.node_by_name(dir, name)?,

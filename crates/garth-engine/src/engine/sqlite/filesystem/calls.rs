@@ -10,7 +10,7 @@ use rusqlite::Connection;
 use super::SqliteFs;
 use super::open_node::{Handle, HeldNode};
 use crate::engine::sqlite::commit::staged_upload::SqliteUpload;
-use crate::engine::sqlite::query::read_view::{self, ReadView, check_kind};
+use crate::engine::sqlite::query::read_view::{ReadView, check_kind};
 use crate::engine::sqlite::tables::{commit_log, head, idempotency};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::{Capabilities, FileSystem, Incoming, OpenFile, OpenNode, Upload, ViewBase};
@@ -128,13 +128,7 @@ impl FileSystem for SqliteFs {
     }
 
     async fn blame(&self, at: &At, range: ByteRange, limit: usize) -> Result<Blame> {
-        self.reading(at, move |view, at| {
-            read_view::check_limit(limit)?;
-            let node = view.at(at)?;
-            view.check_file(&node, at)?;
-            view.blame(&node, at, range, limit)
-        })
-        .await
+        self.reading(at, move |view, at| view.blame(at, range, limit)).await
     }
 
     async fn changes(&self, query: &ChangesQuery) -> Result<Changes> {

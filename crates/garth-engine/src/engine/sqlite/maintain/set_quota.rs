@@ -4,10 +4,9 @@ use rusqlite::Connection;
 
 use crate::engine::sqlite::control;
 use crate::engine::sqlite::tables::quotas;
-use crate::error::{Error, ErrorKind};
-use crate::model::quota::{Limits, MAX_QUOTAS, Quota};
+use crate::model::quota::{Limits, Quota};
 use crate::path::TreePath;
-use crate::rule::Registry;
+use crate::rule::{Registry, quota};
 use crate::sqlite::DbResult;
 
 /// Sets the quota of a path. If the path had no quota, the names below it are counted; from then on each
@@ -22,11 +21,10 @@ pub(crate) fn set(
     let used = match known.get(path.key()) {
         // The counters are exact already, so new limits cost no count.
         Some(known) => known.used,
-        None if known.iter().count() >= MAX_QUOTAS => {
-            let message = format!("a tree has at most {MAX_QUOTAS} quotas; remove one first");
-            return Err(Error::new(ErrorKind::TooLarge, message).into());
+        None => {
+            known.check_room()?;
+            quotas::count(conn, path.key())?
         }
-        None => quotas::count(conn, path.key())?,
     };
     let quota = Quota { path: path.clone(), limits, used };
     quotas::put(conn, &quota)?;
@@ -37,7 +35,7 @@ pub(crate) fn set(
 /// Removes the quota of a path.
 pub(crate) fn remove(conn: &Connection, registry: &Registry, path: &TreePath) -> DbResult<()> {
     if !quotas::remove(conn, path)? {
-        return Err(Error::at(ErrorKind::NotFound, path, "this path has no quota").into());
+        return Err(quota::missing(path).into());
     }
     control::changed(conn, registry)
 }

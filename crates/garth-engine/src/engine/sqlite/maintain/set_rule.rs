@@ -2,7 +2,6 @@
 //! is checked concurrently with commits, and the changes of these commits in the transaction that sets the
 //! rule.
 
-use std::collections::BTreeSet;
 use std::sync::Weak;
 
 use futures::executor::block_on;
@@ -10,34 +9,21 @@ use rusqlite::Connection;
 
 use crate::engine::planner::{self, JudgedRow};
 use crate::engine::relational::confinement::Reach;
+use crate::engine::relational::rule_changes::{
+    ChangedPlaces, ChangesVerdict, MOST_BYTES, MOST_CHANGES, TRIES, too_fast, verdict,
+};
 use crate::engine::sqlite::planner_rows::PlannerRows;
 use crate::engine::sqlite::planner_rows::row_cache::RowCache;
 use crate::engine::sqlite::tables::{head, judged_prefixes};
 use crate::engine::sqlite::{SqliteFs, control};
-use crate::error::{Advice, Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::fs::FileSystem;
 use crate::fs::store::{MAX_VIOLATIONS, SetRuleResult};
 use crate::fs::violation_search::{ViolationSearch, look_while};
-use crate::model::{ChangeKind, ChangesQuery, Seq, VersionId};
+use crate::model::{ChangesQuery, Seq, VersionId};
 use crate::path::TreePath;
-use crate::rule::{FileViolation, PathPattern, Place, Rule, Rules};
+use crate::rule::{PathPattern, Place, Rule, Rules};
 use crate::sqlite::{DbError, DbResult};
-
-/// Most changes that are checked while commits wait.
-const MOST_CHANGES: usize = 1000;
-/// Most bytes that are read while commits wait.
-const MOST_BYTES: u64 = 16 << 20;
-/// Times that the tree is checked before the call fails because the tree changes too fast.
-const TRIES: usize = 10;
-
-/// Result of checking the changes that were committed during the check of the tree.
-enum ChangesVerdict {
-    /// No change violates the rule.
-    Good,
-    Broken(FileViolation),
-    /// Too many changes to check in one transaction, or changes that the log no longer has.
-    Much,
-}
 
 /// Fails once the caller, the owner of `waits`, has been dropped.
 pub(super) fn still_waits(waits: &Weak<()>) -> Result<()> {
@@ -81,7 +67,7 @@ impl SqliteFs {
             let (fs, new, since) = (self.clone(), rule.clone(), (!force).then_some(since));
             let set = move |conn: &Connection| fs.set_unless_violated(conn, &new, since, &good);
             match block_on(self.inner.writer.transact(true, set))? {
-                ChangesVerdict::Good => return Ok(SetRuleResult { set: true, violations, more }),
+                ChangesVerdict::Good(()) => return Ok(SetRuleResult { set: true, violations, more }),
                 ChangesVerdict::Broken(violation) => {
                     // The check of the changes ends with the first violation.
                     return Ok(SetRuleResult { set: false, violations: vec![violation], more: true });
@@ -90,9 +76,7 @@ impl SqliteFs {
                 ChangesVerdict::Much => {}
             }
         }
-        let message = "the files under the rule change faster than they can be checked";
-        let advice = "try again when less is written, or set the rule with --force";
-        Err(Error::new(ErrorKind::WouldBlock, message).advising(Advice::Command, advice))
+        Err(too_fast())
     }
 
     pub(crate) fn remove_rule_now(&self, pattern: &PathPattern, constraint: &str) -> Result<bool> {
@@ -111,15 +95,15 @@ impl SqliteFs {
         rule: &Rule,
         since: Option<Seq>,
         good: &[(VersionId, Place)],
-    ) -> DbResult<ChangesVerdict> {
+    ) -> DbResult<ChangesVerdict<()>> {
         // Before the check, whose results are newer.
         for (version, until) in good {
             let row = JudgedRow { etag: version.seq.0, until: *until };
             judged_prefixes::put(conn, &(version.ino.0, *rule.digest()), &row)?;
         }
-        let since =
-            since.map_or(Ok(ChangesVerdict::Good), |since| self.check_changes_since(conn, rule, since))?;
-        if matches!(since, ChangesVerdict::Good) {
+        let since = since
+            .map_or(Ok(ChangesVerdict::Good(())), |since| self.check_changes_since(conn, rule, since))?;
+        if matches!(since, ChangesVerdict::Good(())) {
             let registry = self.inner.control.registry();
             // The rules may have changed after the caller read them.
             control::read_rules(conn, registry)?.with(rule.clone())?;
@@ -129,7 +113,12 @@ impl SqliteFs {
     }
 
     /// Checks the changes after a commit.
-    fn check_changes_since(&self, conn: &Connection, rule: &Rule, since: Seq) -> DbResult<ChangesVerdict> {
+    fn check_changes_since(
+        &self,
+        conn: &Connection,
+        rule: &Rule,
+        since: Seq,
+    ) -> DbResult<ChangesVerdict<()>> {
         let view = self.view_on(conn, None)?;
         let changes = match view.changes(&ChangesQuery::since(since).limit(MOST_CHANGES)) {
             // The log was cut meanwhile, so the changes are not known.
@@ -139,36 +128,16 @@ impl SqliteFs {
         if changes.until.seq < changes.head {
             return Ok(ChangesVerdict::Much);
         }
-        let (mut files, mut places) = (BTreeSet::new(), Vec::new());
-        for change in changes.commits.into_iter().flat_map(|commit| commit.changes) {
-            match change.kind {
-                // A changed file is checked under all of its names, a new name at its path.
-                ChangeKind::Modified | ChangeKind::Attributes => files.extend([change.ino]),
-                ChangeKind::Created | ChangeKind::Linked | ChangeKind::Renamed { .. } => {
-                    places.extend(change.paths);
-                }
-                ChangeKind::Removed
-                | ChangeKind::Expired
-                | ChangeKind::Snapshot { .. }
-                | ChangeKind::SnapshotDropped { .. } => {}
-            }
-        }
+        let ChangedPlaces { files, paths } = ChangedPlaces::of(changes);
         let (packs, open, rules) = (&*self.inner.packs, &*self.inner.open, &Rules::only(rule.clone()));
         let (row_cache, reach) = (&RowCache::default(), &Reach::everything());
         let state = PlannerRows { conn, packs, row_cache, open, reach, rules };
         let at = (head::get(conn)?, self.inner.runtime.env().now());
-        match planner::judge_state(&state, at, &files, &places, MOST_BYTES) {
-            Ok(judged) => {
-                judged.iter().try_for_each(|(key, row)| judged_prefixes::put(conn, key, row))?;
-                Ok(ChangesVerdict::Good)
-            }
-            Err(error) if error.is(ErrorKind::RuleViolation) => {
-                let path = error.path().cloned().unwrap_or_default();
-                Ok(ChangesVerdict::Broken(FileViolation { path, reason: error.message().to_owned() }))
-            }
-            Err(error) if error.is(ErrorKind::TooLarge) => Ok(ChangesVerdict::Much),
-            Err(error) => Err(error.into()),
+        let judged = planner::judge_state(&state, at, &files, &paths, MOST_BYTES);
+        if let Ok(judged) = &judged {
+            judged.iter().try_for_each(|(key, row)| judged_prefixes::put(conn, key, row))?;
         }
+        Ok(verdict(judged.map(drop))?)
     }
 }
 
@@ -197,7 +166,7 @@ mod tests {
         let (same, set) = (fs.clone(), rule.clone());
         let task = move |conn: &Connection| {
             let since = same.set_unless_violated(conn, &set, Some(first.seq), &good)?;
-            assert!(matches!(since, ChangesVerdict::Good));
+            assert!(matches!(since, ChangesVerdict::Good(())));
             judged_prefixes::get(conn, first.outcomes[0].ino.0, set.digest())
         };
         let known = block_on(fs.inner.writer.transact(true, task)).unwrap().unwrap();

@@ -7,8 +7,8 @@ use bytes::Bytes;
 use rusqlite::Connection;
 
 use crate::engine::relational::reads::tree_rows::ReadError as _;
+pub(crate) use crate::engine::relational::reads::tree_view::check_kind;
 use crate::engine::relational::reads::tree_view::{TreeView, entry_of};
-pub(crate) use crate::engine::relational::reads::tree_view::{check_kind, check_limit};
 use crate::engine::sqlite::chunk_store::Packs;
 use crate::engine::sqlite::control::ControlCache;
 use crate::engine::sqlite::tables::small_files::{self, SmallContent};

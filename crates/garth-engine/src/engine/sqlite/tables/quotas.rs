@@ -6,10 +6,9 @@ use rusqlite::{Connection, params};
 
 use crate::engine::planner::{Region, Tally};
 use crate::engine::sqlite::tables::live_names;
-use crate::error::{Error, ErrorKind};
-use crate::model::quota::{Limits, MAX_COUNTED, Quota, Usage};
+use crate::model::quota::{Limits, Quota, Usage};
 use crate::path::TreePath;
-use crate::rule::quota::{Count, Quotas};
+use crate::rule::quota::{self, Count, Quotas};
 use crate::sqlite::{DbResult, all};
 
 /// Returns all quotas of the tree.
@@ -78,11 +77,5 @@ pub(crate) fn count(conn: &Connection, key: &str) -> DbResult<Usage> {
             counted.bytes += i128::from(size);
         }
     })?;
-    // The counters must fit into the integers of SQLite.
-    if counted.bytes > i128::from(MAX_COUNTED) {
-        let message =
-            format!("there are more than {MAX_COUNTED} bytes below this path, which no quota counts");
-        return Err(Error::at(ErrorKind::TooLarge, &TreePath::from_key(key.to_owned()), message).into());
-    }
-    Ok(counted.usage()?)
+    Ok(quota::counted(&TreePath::from_key(key.to_owned()), counted)?)
 }

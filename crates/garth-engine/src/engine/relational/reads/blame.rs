@@ -3,11 +3,11 @@
 
 use std::ops::Range;
 
-use crate::engine::planner::{ExtentRow, NodeRow};
-use crate::engine::sqlite::query::read_view::ReadView;
-use crate::engine::sqlite::tables::{extents, origins};
+use crate::engine::planner::ExtentRow;
+use crate::engine::relational::origin_column;
+use crate::engine::relational::reads::tree_rows::{Read, TreeRows};
+use crate::engine::relational::reads::tree_view::{TreeView, check_limit};
 use crate::model::{At, Blame, ByteRange, Seq};
-use crate::sqlite::DbResult;
 
 /// Bytes examined in one query. This and the next two bound the cost of a file with many extents or one long
 /// hole.
@@ -16,28 +16,33 @@ const WINDOW: u64 = 1 << 20;
 const WINDOWS: usize = 1024;
 /// Extents after which a call ends.
 const EXTENTS: usize = 20_000;
+/// Most queries that a run asks for before their rows are fetched: it does not know yet where to end.
+const AHEAD: usize = 32;
 
-impl ReadView<'_> {
+impl<R: TreeRows> TreeView<'_, R> {
     /// Returns the commits of a range of the file at an address.
-    pub(crate) fn blame(
-        &self,
-        node: &NodeRow,
-        address: &At,
-        range: ByteRange,
-        limit: usize,
-    ) -> DbResult<Blame> {
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a limit that is no page size; `NotFound`, `IsADirectory` and their like for an
+    /// address that leads to no file; `Gone` for content that is no longer stored; errors of the database.
+    pub fn blame(&self, address: &At, range: ByteRange, limit: usize) -> Read<R, Blame> {
+        check_limit(limit)?;
+        let node = &self.at(address)?;
+        self.check_file(node, address)?;
         self.check_content(node.ino).map_err(|error| self.about(error, node, address))?;
         let end = range.offset.saturating_add(range.length).min(node.size);
         let (mut at, mut seen, mut blame) = (range.offset, 0, Blame::new());
+        let misses = self.rows.misses();
         for _ in 0..WINDOWS {
-            if at >= end || seen >= EXTENTS || blame.runs.len() > limit {
+            let is_ahead = self.rows.misses() - misses >= AHEAD;
+            if at >= end || seen >= EXTENTS || blame.runs.len() > limit || is_ahead {
                 break;
             }
             let to = end.min(at + WINDOW);
             // Window by window, because the extents of a query are held in memory.
             let extents = match self.as_of {
-                None => extents::overlapping(self.conn, node.ino, at, to)?,
-                Some(seq) => extents::overlapping_at(self.conn, node.ino, seq, at, to)?,
+                None => self.rows.extents_now(node.ino, at, to)?,
+                Some(seq) => self.rows.extents_at(node.ino, seq, at, to)?,
             };
             seen += extents.len();
             let mut from = at;
@@ -59,9 +64,17 @@ impl ReadView<'_> {
         })
     }
 
-    fn blame_extent(&self, part: &ExtentRow, blame: &mut Blame) -> DbResult<()> {
+    fn blame_extent(&self, part: &ExtentRow, blame: &mut Blame) -> Read<R, ()> {
         let runs = match part.written {
-            0 => origins::runs(self.conn, part.chunk, part.skip, part.skip + part.len)?,
+            0 => {
+                let misses = self.rows.misses();
+                let column = self.rows.origin(part.chunk)?;
+                if self.rows.misses() > misses {
+                    // Other extents may lead to further rows, which are then fetched with this one.
+                    return Ok(());
+                }
+                origin_column::runs(column.as_deref(), part.skip, part.skip + part.len)?
+            }
             commit => vec![(part.len, commit)],
         };
         let mut at = part.off;
