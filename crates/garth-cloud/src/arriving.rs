@@ -11,6 +11,7 @@ use tokio_postgres::types::Type;
 
 use crate::client::{Param, param};
 use crate::holds::Holds;
+use crate::rows::weights::stored_bytes;
 use crate::transaction::{Statements, deleted};
 use crate::values::columns::{column, number};
 use crate::values::labels;

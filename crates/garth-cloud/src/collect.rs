@@ -54,7 +54,7 @@ use crate::values::columns::number;
 
 pub(crate) use dry_run::collectable;
 pub(crate) use due::collect_next;
-pub(crate) use recount::reindex;
+pub(crate) use recount::{difference, reindex};
 pub(crate) use usage::usage;
 
 /// Pause between two attempts to get the lease of an account.

@@ -11,23 +11,20 @@
 //! - `reader`: transactions that fetch rows until a read is complete;
 //! - `calls`, `open_file`, `uploads`, `account`, `view_base`: the interfaces;
 //! - `records`: commits that are found again by an id or key;
+//! - `rules`, `quotas`: what operators set for commits to obey;
 //! - `retention`: limits on the past and on stored bytes; `maintenance`: what collections use of a handle.
-//!
-//! Not built yet, and refused with `Unsupported`: `blame`, rules, quotas and checks.
 
 mod account;
 mod calls;
 mod maintenance;
 mod open_file;
 mod past_reads;
-mod reader;
-mod records;
-mod retention;
-mod uploads;
 mod quotas;
 mod reader;
 mod records;
+mod retention;
 mod rules;
+mod uploads;
 mod view_base;
 
 use std::fmt;
@@ -143,9 +140,4 @@ impl PgStore {
             Some(_) => Err(Error::new(ErrorKind::ReadOnly, "a view of the past cannot be written")),
         }
     }
-}
-
-/// Returns the error of a call that is not built yet.
-fn unsupported<T>(what: &str) -> Result<T> {
-    Err(Error::new(ErrorKind::Unsupported, format!("this engine does not have {what} yet")))
 }

@@ -29,7 +29,8 @@ impl<'c> Statements<'c> {
     /// Begins a transaction that is not synced when it ends. A later one of the same account that is synced
     /// makes it durable as well.
     pub(crate) fn begin_unsynced(&mut self) {
-        self.pipe.simple(begin_writes(self.account) + "; SELECT set_config('synchronous_commit', 'off', true)");
+        self.pipe
+            .simple(begin_writes(self.account) + "; SELECT set_config('synchronous_commit', 'off', true)");
     }
 
     /// Locks the account. Returns the place of its row in the answers.

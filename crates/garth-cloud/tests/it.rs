@@ -8,8 +8,8 @@ mod it {
     mod background;
     mod blame;
     mod both;
-    mod collecting;
     mod clocks;
+    mod collecting;
     mod commits;
     mod database;
     mod deletion_races;

@@ -1,11 +1,17 @@
 //! Transactions that read a table page by page.
 
+use std::time::Duration;
+
 use garth_engine::Result;
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
 use super::connection::Connection;
 use super::pipe::{Param, Pipe, param};
+use super::settings::begin_reads;
+
+/// Limit on the time of a statement.
+const TIME: Duration = Duration::from_secs(30);
 
 /// Transaction whose statements read one state of an account, one page in each round trip. It holds no lock,
 /// but as long as it lasts, the database cannot remove old versions of rows.
@@ -56,7 +62,7 @@ impl<'c> Pages<'c> {
         let mut pipe = Pipe::new(self.conn);
         if !self.is_open {
             self.is_open = true;
-            pipe.simple(begin(self.account));
+            pipe.simple(begin_reads(self.account, TIME));
         }
         let place = pipe.query(sql, [param(self.account, Type::INT8)].into_iter().chain(params).collect());
         if ends {
@@ -65,15 +71,4 @@ impl<'c> Pages<'c> {
         let mut answers = pipe.run().await?;
         Ok(if place < answers.len() { answers.swap_remove(place) } else { Vec::new() })
     }
-}
-
-fn begin(account: i64) -> String {
-    format!(
-        "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; \
-         SELECT set_config('garth.account', '{account}', true), \
-         set_config('statement_timeout', '30000', true), \
-         set_config('idle_in_transaction_session_timeout', '30000', true), \
-         set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true), \
-         set_config('jit', 'off', true)"
-    )
 }

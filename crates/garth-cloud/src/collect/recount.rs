@@ -84,7 +84,7 @@ const STORED: &str = "UPDATE garth.head SET stored = greatest(stored + $2, 0) WH
 const PREFIXES: i64 = 256;
 
 /// Derives the keys and passages of an account again, in steps between which others commit, and recounts its
-/// stored bytes. Returns the number of files that search may see.
+/// stored bytes and quotas. Returns the number of files that search may see.
 ///
 /// # Errors
 /// Errors of the database: the steps before stay.
@@ -97,6 +97,7 @@ pub(crate) async fn reindex(store: &PgStore) -> Result<u64> {
     }
     index(store, &store.env().random::<16>()?, None).await?;
     recount(store).await?;
+    store.recount_quotas().await?;
     forget_prefixes(store).await?;
     let (mut step, []) = step::begin(store, []).await?;
     step.add(SEARCH_LOST, Vec::new());

@@ -26,6 +26,8 @@ pub(super) struct Shared {
     pub(super) instance: Arc<Instance>,
     /// Time before which the rounds do not try again to delete the rows of deleted accounts.
     pub(super) next_removal: Mutex<Option<Instant>>,
+    /// Time of the next tick that does something.
+    pub(super) next_tick: Mutex<Option<Instant>>,
     /// Counts of the work on search indexes.
     pub(super) indexing: Arc<IndexCounts>,
 }
@@ -56,6 +58,4 @@ impl IndexCounts {
         stats.steps = self.steps.load(Ordering::Relaxed);
         stats.failures = self.failures.load(Ordering::Relaxed);
     }
-    /// Time of the next tick that does something.
-    pub(super) next_tick: Mutex<Option<Instant>>,
 }

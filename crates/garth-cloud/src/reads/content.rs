@@ -1,5 +1,6 @@
 //! Content of files: extents with the chunks that they show, checked.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use garth_engine::Result;

@@ -13,9 +13,9 @@ use garth_engine::rule::retention::Retention;
 use garth_engine::rule::{PathPattern, Rule};
 use garth_engine::{AccountStore, Error, ErrorKind, FileSystem, Result};
 
-use super::{PgStore, unsupported};
-use crate::collect;
+use super::PgStore;
 use crate::check::check;
+use crate::collect;
 
 #[async_trait]
 impl AccountStore for PgStore {

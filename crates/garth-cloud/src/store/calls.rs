@@ -11,7 +11,8 @@ use garth_engine::fs::{Capabilities, FileSystem, Incoming, OpenFile, OpenNode, U
 use garth_engine::model::{
     At, Batch, Blame, ByteRange, Changes, ChangesQuery, Commit, CommitId, Confinement, Entry, Fetched,
     FindAnswer, FindQuery, Head, HistoryPage, Ino, KeyRecord, Listing, Moment, NamesPage, Page, SearchAnswer,
-    SearchQuery, Seq, Snapshot, SnapshotsPage, Version, VersionId, Walk, WalkPage, check_items,
+    SearchQuery, Seq, Snapshot, SnapshotsPage, StagedBody, Timestamp, Version, VersionId, Walk, WalkPage,
+    check_items,
 };
 use garth_engine::path::TreePath;
 use garth_engine::{Error, ErrorKind, Result};
@@ -25,6 +26,7 @@ use crate::indexing::make_ready;
 use crate::query_keys::{FindScope, find};
 use crate::reads::{FetchedRows, FileKey};
 use crate::search::{Scope, search_by};
+use crate::uploads::discard;
 
 /// Items that one call of `fetch_many` answers: with the attributes of each, some 64 MiB.
 const ITEMS: usize = 256;

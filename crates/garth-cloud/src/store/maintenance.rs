@@ -13,9 +13,9 @@ use garth_engine::rule::Registry;
 use garth_engine::{Env, Error, FileSystem as _, Result};
 
 use super::PgStore;
-use crate::holds::Holds;
 use crate::client::Pool;
 use crate::control::ControlCache;
+use crate::holds::Holds;
 
 impl PgStore {
     /// Returns the handle of the whole account as it is now.

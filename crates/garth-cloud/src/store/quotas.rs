@@ -46,7 +46,18 @@ impl PgStore {
     pub(super) async fn set_quota_now(&self, path: &TreePath, limits: Limits) -> Result<Quota> {
         limits.check()?;
         let (inner, path) = (Arc::clone(&self.inner), path.clone());
-        self.inner.pool.run(async move { inner.set_quota(path, limits).await }).await
+        self.inner.pool.run(async move { inner.set_quota(path, Some(limits)).await }).await
+    }
+
+    /// Counts again what is below the paths of all quotas, and corrects their counters.
+    pub(crate) async fn recount_quotas(&self) -> Result<()> {
+        for quota in self.quotas_now().await?.iter() {
+            match self.inner.set_quota(quota.path.clone(), None).await {
+                Err(error) if error.is(ErrorKind::NotFound) => {}
+                done => drop(done?),
+            }
+        }
+        Ok(())
     }
 
     /// Removes the quota of a path.
@@ -62,10 +73,11 @@ impl PgStore {
 }
 
 impl Inner {
-    async fn set_quota(&self, path: TreePath, limits: Limits) -> Result<Quota> {
+    /// Sets a quota, or counts again what is below the path of one, without `limits`.
+    async fn set_quota(&self, path: TreePath, limits: Option<Limits>) -> Result<Quota> {
         for attempt in 0..=TRIES {
             // Commits go on while a large tree is counted. If one was made meanwhile, it is counted again.
-            let counted = if attempt < TRIES { self.count(&path).await? } else { None };
+            let counted = if attempt < TRIES { self.count(&path, limits.is_none()).await? } else { None };
             let conn = self.pool.connection().await?;
             let mut rows = PgRows::new(&conn, &self.committer);
             let set = match set(&mut rows, (&path, limits), (counted, attempt == TRIES)).await {
@@ -80,11 +92,11 @@ impl Inner {
     }
 
     /// Counts the names and bytes below a path in one state. Returns its last commit with them; `None` if the
-    /// path has a quota, whose counters are exact.
-    async fn count(&self, path: &TreePath) -> Result<Option<(u64, Counted)>> {
+    /// path has a quota, whose counters are exact, unless it is counted `again`.
+    async fn count(&self, path: &TreePath, again: bool) -> Result<Option<(u64, Counted)>> {
         let conn = self.pool.connection().await?;
         let mut pages = Pages::new(&conn, self.account);
-        let counted = count_in(&mut pages, path).await;
+        let counted = count_in(&mut pages, path, again).await;
         let counted = match counted {
             Ok(counted) => pages.end().await.map(|()| counted),
             Err(error) => Err(error),
@@ -93,8 +105,8 @@ impl Inner {
     }
 }
 
-async fn count_in(pages: &mut Pages<'_>, path: &TreePath) -> Result<Option<(u64, Counted)>> {
-    if quotas_of(&pages.query(QUOTAS, Vec::new()).await?)?.get(path.key()).is_some() {
+async fn count_in(pages: &mut Pages<'_>, path: &TreePath, again: bool) -> Result<Option<(u64, Counted)>> {
+    if !again && quotas_of(&pages.query(QUOTAS, Vec::new()).await?)?.get(path.key()).is_some() {
         return Ok(None);
     }
     let head = pages.query(SEQ, Vec::new()).await?;
@@ -111,20 +123,23 @@ async fn count_in(pages: &mut Pages<'_>, path: &TreePath) -> Result<Option<(u64,
 /// be counted here. Few names always may.
 async fn set(
     rows: &mut PgRows<'_>,
-    (path, limits): (&TreePath, Limits),
+    (path, limits): (&TreePath, Option<Limits>),
     (counted, is_last): (Option<(u64, Counted)>, bool),
 ) -> Result<Option<Quota>> {
+    let again = limits.is_none();
     let (head, _) = rows.begin().await?;
     let known = quotas_of(&rows.query(QUOTAS, Vec::new()).await?)?;
-    let used = match (known.get(path.key()), counted) {
+    let set = known.get(path.key());
+    let Some(limits) = limits.or(set.map(|quota| quota.limits)) else { return Err(missing(path)) };
+    let used = match (set.filter(|_| !again), counted) {
         // The counters are exact already, so new limits cost no count.
         (Some(known), _) => known.used,
         (None, Some((seq, counted))) if seq == head.seq => {
-            known.check_room()?;
+            check_room(&known, set)?;
             counted.used
         }
         (None, counted) if is_last || counted.is_some_and(|(_, counted)| counted.pages <= FEW) => {
-            known.check_room()?;
+            check_room(&known, set)?;
             count_locked(rows, path).await?
         }
         (None, _) => return Ok(None),
@@ -142,6 +157,11 @@ async fn set(
     rows.add(SET, params);
     rows.add(CHANGED, Vec::new());
     Ok(Some(quota))
+}
+
+/// Fails if a new quota would be one too many.
+fn check_room(known: &Quotas, set: Option<&Quota>) -> Result<()> {
+    if set.is_some() { Ok(()) } else { known.check_room() }
 }
 
 async fn count_locked(rows: &mut PgRows<'_>, path: &TreePath) -> Result<Usage> {

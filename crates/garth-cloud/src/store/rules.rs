@@ -5,6 +5,7 @@
 //! rule, which holds it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use garth_engine::engine::planner::JudgedRow;
 use garth_engine::engine::relational::confinement::Reach;
@@ -19,13 +20,15 @@ use garth_engine::{Error, ErrorKind, FileSystem as _, Result};
 use tokio_postgres::types::Type;
 
 use super::{Inner, PgStore};
-use crate::client::{Param, Pipe, param};
+use crate::client::{Param, Pipe, begin_reads, param};
 use crate::control::{CONTROL, Control};
 use crate::rows::{JudgedFiles, PgRows};
 use crate::values::columns::{column, int, number};
 use crate::values::labels;
 use crate::values::parameters::ints;
 
+/// Limit on the time in which control data is read.
+const READ_TIME: Duration = Duration::from_secs(30);
 /// Most changes that are judged while commits wait.
 const LAST_CHANGES: usize = 100;
 /// Most round trips of the transaction that sets a rule, before its commit: as of a group of commits.
@@ -70,11 +73,7 @@ impl PgStore {
         let known = inner.committer.control.last();
         let conn = inner.pool.connection().await?;
         let mut pipe = Pipe::new(&conn);
-        pipe.simple(format!(
-            "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; \
-             SELECT set_config('garth.account', '{}', true), set_config('statement_timeout', '30000', true)",
-            inner.account
-        ));
+        pipe.simple(begin_reads(inner.account, READ_TIME));
         let own = || param(inner.account, Type::INT8);
         let version = pipe.query(VERSION, vec![own()]);
         let rows = pipe.query(CONTROL, vec![own(), param(int(known.version), Type::INT8)]);

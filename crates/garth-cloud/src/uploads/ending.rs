@@ -13,7 +13,7 @@ use crate::holds::Holds;
 use crate::rows::references;
 use crate::values::columns::{column, number};
 use crate::values::labels;
-use crate::values::parameters::{ints, signed};
+use crate::values::parameters::ints;
 
 /// Uploads that one call collects.
 pub(crate) const AT_ONCE: usize = 100;

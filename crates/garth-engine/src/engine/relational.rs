@@ -51,5 +51,5 @@ pub mod retention;
 pub mod room;
 pub mod rule_changes;
 pub mod upload_counts;
-pub mod usage;
 pub mod uploads;
+pub mod usage;
