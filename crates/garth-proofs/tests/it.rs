@@ -15,7 +15,6 @@ mod it {
     mod memory_tool;
     mod metric_labels;
     mod outbox;
-    mod postgres;
     mod prompts;
     mod retry_kills;
     mod session_crashes;

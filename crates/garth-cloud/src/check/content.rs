@@ -93,7 +93,7 @@ impl Check<'_> {
 
     /// Checks that each extent lies within its chunk and its file, and that live ones do not overlap.
     pub(super) async fn extents(&mut self) -> Result<()> {
-        let (mut ino, mut off) = (0, -1);
+        let (mut ino, mut off) = (0, -1_i64);
         loop {
             let params = vec![count(ino), param(off, Type::INT8), rows(ROWS)];
             let page = self.piece(EXTENTS, params).await?;

@@ -83,7 +83,7 @@ impl Check<'_> {
 
     /// Checks that each idempotency key has its commit.
     async fn records(&mut self) -> Result<()> {
-        let (mut owner, mut key) = (-1, Vec::<u8>::new());
+        let (mut owner, mut key) = (-1_i64, Vec::<u8>::new());
         loop {
             let after = vec![param(owner, Type::INT8), param(key.clone(), Type::BYTEA), rows(ROWS)];
             let page = self.piece(KEYS, after).await?;

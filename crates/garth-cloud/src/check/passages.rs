@@ -67,7 +67,7 @@ struct Described {
 impl Check<'_> {
     pub(super) async fn passages(&mut self) -> Result<()> {
         self.count_passages().await?;
-        let (mut ino, mut off) = (0, -1);
+        let (mut ino, mut off) = (0, -1_i64);
         loop {
             let next = self.piece_of_passages((ino, off)).await?;
             match next {
@@ -223,7 +223,7 @@ impl Check<'_> {
 async fn counted(pages: &mut Pages<'_>) -> Result<(u64, u64)> {
     let head = pages.query(COUNTED, Vec::new()).await?;
     let counted = head.first().map_or(Ok(0), |row| number(row, 0))?;
-    let (mut id, mut found) = (0, 0);
+    let (mut id, mut found) = (0_i64, 0);
     loop {
         let page = pages.query(COUNT, vec![param(id, Type::INT8), rows(PAGE)]).await?;
         let Some(row) = page.first() else { break };

@@ -95,7 +95,8 @@ impl Check<'_> {
         let difference = difference(&conn, self.committer.account).await;
         let difference = conn.settle(difference).await?;
         if difference != 0 {
-            let what = format!("the account counts {difference} stored bytes less than its rows have");
+            let what =
+                format!("the stored bytes of the account differ by {difference} from those of its rows");
             self.report.add("head", what);
         }
         Ok(())

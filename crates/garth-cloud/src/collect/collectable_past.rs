@@ -145,7 +145,7 @@ async fn count_extents(
     report: &mut Collectable,
 ) -> Result<()> {
     // No node has inode 0.
-    let mut after = [0, 0, 0];
+    let mut after = [0_i64; 3];
     while !inos.is_empty() {
         let mut params = vec![ints(inos.iter().copied())];
         params.extend(after.map(|number| param(number, Type::INT8)));

@@ -321,10 +321,8 @@ async fn run(shared: Arc<Shared>, job: Job, folder: Option<String>, holder: [u8;
             };
             match tree.collect_next().await {
                 Ok(due) => Ok(Outcome::Collected(due)),
-                // Of an engine that does not collect, or an account that was deleted.
-                Err(error) if error.is(ErrorKind::Unsupported) || error.is(ErrorKind::NotFound) => {
-                    Ok(Outcome::Done)
-                }
+                // The account was deleted.
+                Err(error) if error.is(ErrorKind::NotFound) => Ok(Outcome::Done),
                 Err(error) => Err(error),
             }
         }

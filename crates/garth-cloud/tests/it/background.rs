@@ -163,7 +163,7 @@ async fn deleted_account_is_not_merged() {
     let pool = Pool::connect(&cluster.socket_url(), 1).await.unwrap();
     let conn = pool.connection().await.unwrap();
     let step = garth_cloud::search::merge::step(&conn, number, b"server").await.unwrap();
-    assert_eq!(step, garth_cloud::search::merge::Step::Held);
+    assert_eq!(step, garth_cloud::search::merge::Step::Done);
     assert_eq!(count(&cluster, "SELECT count(*) FROM garth.merging"), 0, "nothing is left of it");
 }
 

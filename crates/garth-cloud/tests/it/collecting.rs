@@ -213,8 +213,9 @@ async fn abandoned_upload_gives_up_its_chunks() {
     let dry = account.store.gc_dry_run(Duration::ZERO).await.unwrap();
     assert_eq!((dry.staged, dry.chunks, dry.bytes), (1, 1, 3));
     let report = account.collect(Duration::ZERO).await;
-    assert_eq!((report.staged, report.chunks, report.bytes), (1, 1, 3));
-    assert_eq!(account.rows("SELECT count(*) FROM garth.staged"), "0");
+    assert_eq!(report.staged, 1);
+    // Its chunk goes with it: nobody could read that. The chunk of the file stays.
+    assert_eq!(account.rows("SELECT (SELECT count(*) FROM garth.staged), count(*) FROM garth.chunk"), "0|1");
 }
 
 #[tokio::test(flavor = "multi_thread")]

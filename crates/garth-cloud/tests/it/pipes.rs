@@ -53,10 +53,10 @@ async fn unsendable_statement_commits_nothing() {
 async fn commits_are_synced_whatever_the_role_says() {
     let database = Database::new().await;
     let account = database.account("her").await;
-    let seen = "CREATE TABLE seen (setting text);
-        CREATE FUNCTION see() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+    let seen = "CREATE TABLE public.seen (setting text);
+        CREATE FUNCTION public.see() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
             INSERT INTO public.seen SELECT current_setting('synchronous_commit'); RETURN NEW; END $$;
-        CREATE TRIGGER see BEFORE UPDATE ON garth.head FOR EACH ROW EXECUTE FUNCTION see()";
+        CREATE TRIGGER see BEFORE UPDATE ON garth.head FOR EACH ROW EXECUTE FUNCTION public.see()";
     let owned = format!("GRANT CREATE ON SCHEMA public TO garth; SET ROLE garth; {seen}");
     database.cluster.psql(&database.cluster.admin_url(), &owned).unwrap();
     for (set, due) in [("off", "on"), ("local", "local"), ("on", "on")] {

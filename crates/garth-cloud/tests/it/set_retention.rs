@@ -124,6 +124,7 @@ async fn snapshot_keeps_its_state_readable() {
     let past = store.as_of(&Seq(2).into()).await.unwrap();
     let text = past.read(&At::Path(at("/a")), garth_engine::model::ByteRange::ALL).await.unwrap();
     assert_eq!(text, "one");
+    drop(past);
     store.commit(Op::drop_snapshot("then").into()).await.unwrap();
     assert_eq!(store.gc(Duration::from_secs(3600)).await.unwrap().oldest, 7);
     assert_eq!(store.retention().await.unwrap().held_by, None);

@@ -88,7 +88,7 @@ async fn stored_bytes_follow_all_rows() {
     for batch in [
         Batch::new([Op::write(at("/d/e/f"), "text").with_parents(), Op::symlink(at("/link"), "target")]),
         Batch::new([Op::rename(at("/d"), at("/moved"))]),
-        Batch::new([Op::copy(at("/moved"), at("/d"))]),
+        Batch::new([Op::copy_tree(at("/moved"), at("/d"))]),
         Batch::new([Op::rename(at("/d"), at("/other")), Op::rename(at("/moved"), at("/d"))]),
         Batch::new([Op::remove_tree(at("/other"))]).message("a message"),
         write("/a", 70_000),
