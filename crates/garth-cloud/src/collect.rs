@@ -15,7 +15,8 @@
 //!   `logged`: nodes with ended versions; `read_states`: states that open views show; `overlays`: the last
 //!   change of one; `removed_extents`: extents that a step removes;
 //! - `due`: the time from which a collection is due, and collections without an operator;
-//! - `dry_run`, `collectable_past`: report of what a collection would remove; `usage`: what takes the space of an account;
+//! - `dry_run`, `collectable_past`: report of what a collection would remove; `usage`: what takes the
+//!   space of an account;
 //! - `recount`: stored bytes that are counted again, with all derived rows.
 
 pub(crate) mod announce;

@@ -1,4 +1,4 @@
-//! What servers hold open, so that no collection removes it: nodes, also those that have lost their last
+//! Nodes and states that servers hold open, so that no collection removes it: nodes, also those that have lost their last
 //! name, states of the past, and uploads.
 //!
 //! A server has a random id and a row in `garth.instance`, which it renews by the clock of the database

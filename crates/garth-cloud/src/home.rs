@@ -113,10 +113,10 @@ impl PgHome {
         Background::new(Arc::clone(&self.shared))
     }
 
-    /// Removes uploads whose leases have ended, and renews the leases of this server on what it holds open, both
-    /// once a minute: call it every second. Leases are renewed without it as well, as long as the home or one
-    /// of its trees is used. If they are not for minutes, open nodes without a name and views of the past fail
-    /// with `Unavailable`.
+    /// Removes uploads whose leases have ended, and renews the leases of this server on what it holds open,
+    /// both once a minute: call it every second. Leases are renewed without it as well, as long as the home
+    /// or one of its trees is used. If they are not for minutes, open nodes without a name and views of the
+    /// past fail with `Unavailable`.
     ///
     /// # Errors
     /// As [`renew_leases`](Self::renew_leases). A later call tries again.

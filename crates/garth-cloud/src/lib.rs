@@ -17,8 +17,8 @@
 //! - [`store`]: the tree of an account, as the interfaces use it;
 //! - [`home`]: accounts, their keys and trees, and the background work of servers on them.
 //!
-//! `garth serve --postgres` serves it. It commits every operation, but not directories whose path has more than
-//! 2,304 bytes: these fail with `NameTooLong`. Why its statements are as they are:
+//! `garth serve --postgres` serves it. It commits every operation, but not directories whose path has more
+//! than 2,304 bytes: these fail with `NameTooLong`. Why its statements are as they are:
 //! `docs/decisions/postgres-statements.md`.
 
 mod ahead;

@@ -1,7 +1,8 @@
 //! Rows that the planner reads from the database, and row changes.
 //!
 //! - `committer`: batches with their reach, and what this process knows of the account;
-//! - `fetch`: the transaction, and its rounds, also to judge changes by a new rule; `wanted` sorts the keys of a round by kind;
+//! - `fetch`: the transaction, and its rounds, also to judge changes by a new rule; `wanted` sorts the
+//!   keys of a round by kind;
 //! - `present`, `past`, `records`: statements of a round, with what their answers put into the store;
 //! - `derived`: keys and passages, which follow from the other rows;
 //! - `writes`, with `name_writes`, `record_writes` and `subtrees`: row changes of a group; `target`: the

@@ -15,6 +15,7 @@ mod it {
     mod memory_tool;
     mod metric_labels;
     mod outbox;
+    mod postgres;
     mod prompts;
     mod retry_kills;
     mod session_crashes;

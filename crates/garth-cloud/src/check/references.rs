@@ -29,8 +29,8 @@ const PAST_EXTENTS: &str = "SELECT ino, till, off, chunk FROM garth.extent_past
     WHERE account = $1 AND (ino, till, off) > ($2, $3, $4) ORDER BY ino, till, off LIMIT $5";
 const BODIES_AFTER: &str = "SELECT id::text, pieces FROM garth.staged
     WHERE account = $1 AND pieces IS NOT NULL AND id > $2::text::uuid ORDER BY id LIMIT $3";
-/// Chunks with the counts of their references. Those of uploads that arrive are beyond all others, and nothing
-/// refers to them.
+/// Chunks with the counts of their references. Those of uploads that arrive are beyond all others, and
+/// nothing refers to them.
 const COUNTS: &str = "SELECT c.id, coalesce(r.count, 1) FROM (SELECT id FROM garth.chunk
         WHERE account = $1 AND id > $2 AND id < $4 ORDER BY id LIMIT $3) c
     LEFT JOIN LATERAL (SELECT count FROM garth.chunk_refs

@@ -55,9 +55,9 @@ impl Pool {
     ///
     /// # Errors
     /// - `InvalidArgument` for a URL that cannot be parsed; `Unsupported` if it requires TLS.
-    /// - `Unsupported` for a server before PostgreSQL 15, one that runs with `fsync=off`, unless the options of
-    ///   the URL set `garth.fsync_elsewhere` to `on`, a role with `synchronous_commit=off`, or a database whose
-    ///   encoding is not UTF-8.
+    /// - `Unsupported` for a server before PostgreSQL 15, one that runs with `fsync=off`, unless the options
+    ///   of the URL set `garth.fsync_elsewhere` to `on`, a role with `synchronous_commit=off`, or a database
+    ///   whose encoding is not UTF-8.
     /// - `ReadOnly` for a standby.
     /// - `AccessDenied` for a role that row-level security does not bind, or that the server refuses.
     /// - `Unavailable` if the server cannot be reached, or the system provides no thread.

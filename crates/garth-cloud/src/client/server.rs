@@ -10,8 +10,8 @@ use super::pipe::Pipe;
 /// Oldest version of PostgreSQL, as `server_version_num` has it.
 const OLDEST: i64 = 150_000;
 
-/// Version, encoding, `fsync`, the setting by which operators accept `fsync=off`, `synchronous_commit`, true for
-/// a standby, and true if row-level security does not bind the role.
+/// Version, encoding, `fsync`, the setting by which operators accept `fsync=off`, `synchronous_commit`, true
+/// for a standby, and true if row-level security does not bind the role.
 const SERVER: &str = "SELECT current_setting('server_version_num')::bigint,
     current_setting('server_encoding'), current_setting('fsync'),
     coalesce(current_setting('garth.fsync_elsewhere', true) IN ('on', 'true', 'yes', '1'), false),

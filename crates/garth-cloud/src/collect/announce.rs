@@ -39,8 +39,8 @@ pub(super) async fn announce(run: &mut Run<'_>) -> Result<()> {
 /// changed. Returns the first readable commit.
 async fn raise(run: &mut Run<'_>, oldest: u64, limits: &Limits) -> Result<u64> {
     let (mut step, [changed]) = run.step([overlays::statement()?]).await?;
-    // The state of an overlay that was created meanwhile would be lost, or what limits that were set meanwhile
-    // keep. The next run knows them.
+    // The state of an overlay that was created meanwhile would be lost, or what limits that were set
+    // meanwhile keep. The next run knows them.
     let is_same = step.head.control == limits.head.control && overlays::changed(&changed)? <= limits.head.seq;
     let before = step.head.oldest;
     if is_same {

@@ -27,7 +27,7 @@ const UNLEASED: &str = "SELECT u.ino, u.doomed_at FROM garth.unnamed u WHERE u.a
         AND NOT EXISTS (SELECT FROM garth.lease l JOIN garth.instance i ON i.holder = l.holder AND i.until > $3
             WHERE l.account = $1 AND l.ino = u.ino)
     ORDER BY u.ino LIMIT $4";
-/// The same for one node.
+/// Mark of one node without a lease.
 const IS_UNLEASED: &str = "SELECT u.doomed_at FROM garth.unnamed u WHERE u.account = $1 AND u.ino = $2
         AND NOT EXISTS (SELECT FROM garth.lease l
             JOIN garth.instance i ON i.holder = l.holder AND i.until > garth.now()
@@ -86,7 +86,7 @@ enum Part {
     Done,
 }
 
-/// What is removed of a node: all that was added after a commit. After -1, the whole node.
+/// Part of a node that is removed: all that was added after a commit. After -1, the whole node.
 #[derive(Clone, Copy)]
 struct Removal {
     ino: u64,

@@ -1,4 +1,4 @@
-//! What this process holds open of an account, and its leases in the database.
+//! Nodes and states of an account that this process holds open, and their leases in the database.
 
 use std::collections::BTreeSet;
 use std::fmt;

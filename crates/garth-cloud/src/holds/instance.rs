@@ -1,4 +1,4 @@
-//! What this server holds open of all accounts.
+//! Everything that this server holds open, of all accounts.
 
 use std::collections::HashMap;
 use std::fmt;

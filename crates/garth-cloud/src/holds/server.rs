@@ -45,7 +45,7 @@ pub(crate) struct UploadMeters {
     pub(crate) bytes: Count,
 }
 
-/// What is known of the row.
+/// Knowledge of the row.
 #[derive(Default)]
 struct ServerRow {
     /// Time until which the row certainly lasts; `None` before it was written. Without the row, no lease

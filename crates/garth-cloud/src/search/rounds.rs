@@ -20,7 +20,8 @@ use super::words::WordIndex;
 use crate::client::{Pipe, param, read_time};
 use crate::values::columns::{column, number};
 
-/// Size of the index, the time, and the version of the control data. The newest passage may have been removed, so it is looked up.
+/// Size of the index, the time, and the version of the control data. The newest passage may have been
+/// removed, so it is looked up.
 const HEAD: &str = concat!(
     "SELECT passages, (SELECT max(id) FROM garth.passage WHERE account = $1),
         ",

@@ -32,7 +32,7 @@ const HELD: &str = "SELECT count(*),
         AND owner = CASE WHEN octet_length($2::bytea) = 0 THEN 0
             ELSE (SELECT id FROM garth.owner WHERE account = $1 AND hash = $2) END";
 
-/// What an account has of an owner's uploads, and what limits content in it.
+/// Uploads of an owner in an account, and what limits content in it.
 pub(crate) struct Admission {
     pub(crate) held: UploadCount,
     pub(crate) control: Control,

@@ -68,8 +68,8 @@ pub(crate) async fn discard(holds: &Arc<Holds>, owner: &str, id: u128) -> Result
     pool.run(done).await
 }
 
-/// Removes uploads whose leases have ended, and, with `grace`, those that were finished before so many
-/// nanoseconds. Returns their number. A call removes at most [`AT_ONCE`], so repeat it until it returns
+/// Removes uploads whose leases have ended, and, with `grace`, those that were finished more than as many
+/// nanoseconds ago. Returns their number. A call removes at most [`AT_ONCE`], so repeat it until it returns
 /// fewer.
 ///
 /// # Errors

@@ -18,8 +18,8 @@
 //! - `retention`: how a retention is changed, and how far it ends the past;
 //! - `usage`: sums of what takes the space of an account;
 //! - `origin_column`: the commits that wrote the bytes of a chunk that was merged from small extents;
-//! - `control_rows`: the rules in force, from their rows; `rule_changes`: what commits changed while the files
-//!   of a rule were checked;
+//! - `control_rows`: the rules in force, from their rows; `rule_changes`: what commits changed while the
+//!   files of a rule were checked;
 //! - `room`: batches that an account without room refuses;
 //! - `interval`: where a span of commits is stored, so that a state of the past finds its rows;
 //! - `fold_pass`, `folded_authors`: the phases of the removal of the past, and the authors that stay;

@@ -1,5 +1,5 @@
-//! New cluster of `initdb`, which is kept in the folder of the build: a copy takes a fraction of the time that
-//! `initdb` takes.
+//! New cluster of `initdb`, which is kept in the folder of the build: a copy takes a fraction of the time
+//! that `initdb` takes.
 
 use std::fs;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};

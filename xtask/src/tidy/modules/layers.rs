@@ -40,7 +40,7 @@ const LAYERS: [(&str, &str, &str); 31] = [
     ("crates/garth-engine", "sqlite", "runtime"),
     ("crates/garth-engine", "engine", "fs"),
     ("crates/garth-engine", "engine::planner", "fs rule engine::search"),
-    ("crates/garth-engine", "engine::relational", "rule engine::planner"),
+    ("crates/garth-engine", "engine::relational", "fs rule engine::planner"),
     ("crates/garth-engine", "engine::search", "fs rule"),
     ("crates/garth-engine", "engine::host", "fs runtime"),
     ("crates/garth-engine", "engine::memory", "fs rule engine::search"),

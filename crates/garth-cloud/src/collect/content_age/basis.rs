@@ -56,7 +56,7 @@ pub(crate) struct Search {
     pub(super) first_read: BTreeMap<Duration, u64>,
 }
 
-/// What a search begins with.
+/// State with which a search begins.
 struct Basis {
     limits: Arc<ContentLimits>,
     head: u64,

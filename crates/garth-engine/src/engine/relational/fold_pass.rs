@@ -70,7 +70,7 @@ impl Pass {
     }
 }
 
-/// What an account stores about its past when a collection looks for a pass.
+/// State of the past of an account when a collection looks for a pass.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PastState {
     /// First commit whose state is readable.

@@ -78,7 +78,7 @@ pub fn ignores_time<E>(
     Ok(retention.age.is_some_and(|age| age.is_zero()) && head.oldest < head.seq && next()? > now.0)
 }
 
-/// What keeps the past of an account, and how far it is gone.
+/// Causes that keep the past of an account, and how far it is gone.
 #[derive(Debug)]
 pub struct Past {
     /// Head row.

@@ -38,7 +38,7 @@ pub fn check_uploads(content: &Incoming, held: UploadCount, arriving: &OwnUpload
     Err(Error::new(ErrorKind::QuotaExceeded, message))
 }
 
-/// Returns advice on how to free so many bytes of the room for uploads.
+/// Returns advice on how to free `bytes` of the room for uploads.
 fn how_to_free(bytes: u64, uploads: &OwnUploads) -> String {
     let discarded = "discarded uploads take their room for another hour";
     match (uploads.freed_at(bytes), uploads.all_freed_at()) {

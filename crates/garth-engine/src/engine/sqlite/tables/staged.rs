@@ -308,7 +308,7 @@ mod tests {
         assert!(finish(conn, id, "", &self::pieces(first, pieces), Timestamp(1), false).unwrap());
     }
 
-    /// Returns the content of an upload of so many chunks of one byte, the first with this id.
+    /// Returns the content of an upload of `count` chunks of one byte, the first with the id `first`.
     fn pieces(first: u64, count: usize) -> Staged {
         Staged((first..first + count as u64).map(|chunk| (chunk, 1)).collect())
     }
