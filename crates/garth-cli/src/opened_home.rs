@@ -22,7 +22,7 @@ pub(crate) struct OpenedHome {
     /// Most connections to a database.
     connections: usize,
     home: OnceCell<Arc<dyn Home>>,
-    /// The same home, if it is a database.
+    /// Home again, if it is a database.
     postgres: OnceCell<PgHome>,
 }
 

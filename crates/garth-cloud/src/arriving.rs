@@ -11,11 +11,11 @@ use tokio_postgres::types::Type;
 
 use crate::client::{Param, param};
 use crate::holds::Holds;
-use crate::rows::weights::stored_bytes;
 use crate::transaction::{Statements, deleted};
 use crate::values::columns::{column, number};
 use crate::values::labels;
 use crate::values::parameters::{Blob, list, signed};
+use crate::weights::stored_bytes;
 
 /// Nanoseconds of the lease of an upload.
 pub(crate) const LEASE_NANOS: i64 = LEASE * 1_000_000_000;

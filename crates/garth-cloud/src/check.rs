@@ -6,7 +6,7 @@
 //! does not grow with the account, except for one number for each chunk of a window.
 //!
 //! - `log`: the head row and the log; `names`: names, nodes, expiry and times; `past`: names that have ended;
-//! - `content`: chunks and extents; `references`: counts of references, and stored bytes;
+//! - `content`: chunks and extents; `references`: counts of references;
 //! - `passages`, `keys`: the search index and the keys that are derived from nodes;
 //! - `control`: quotas, and how far files satisfy rules.
 

@@ -1,5 +1,5 @@
-//! Nodes and states that servers hold open, so that no collection removes it: nodes, also those that have lost their last
-//! name, states of the past, and uploads.
+//! Nodes, states of the past and uploads that servers hold open, so that no collection removes them: also
+//! nodes that have lost their last name.
 //!
 //! A server has a random id and a row in `garth.instance`, which it renews by the clock of the database
 //! ([`Instance::renew`]). Its leases count until that row ends, so a server that vanishes lets go of all of

@@ -14,13 +14,15 @@
 //!   chunks of a commit, written before it locks; `arriving`: the rows of both;
 //! - `check`: finds damage to the rows of an account; `usage`: counts of what is below a path, for quotas;
 //! - `transaction`: transactions of these; `values`: values of columns and parameters;
-//! - [`store`]: the tree of an account, as the interfaces use it;
+//! - `weights`: bytes that rows count for;
+//! - [`store`]: the tree of an account, as the interfaces use it; `account`: its maintenance;
 //! - [`home`]: accounts, their keys and trees, and the background work of servers on them.
 //!
 //! `garth serve --postgres` serves it. It commits every operation, but not directories whose path has more
 //! than 2,304 bytes: these fail with `NameTooLong`. Why its statements are as they are:
 //! `docs/decisions/postgres-statements.md`.
 
+mod account;
 mod ahead;
 mod arriving;
 mod check;
@@ -41,3 +43,4 @@ mod transaction;
 mod uploads;
 mod usage;
 mod values;
+mod weights;

@@ -7,7 +7,7 @@
 //! - `derived`: keys and passages, which follow from the other rows;
 //! - `writes`, with `name_writes`, `record_writes` and `subtrees`: row changes of a group; `target`: the
 //!   statements that write them;
-//! - `references`: counts of references to chunks; `weights`: bytes that rows count for;
+//! - `references`: counts of references to chunks;
 //! - `spans`: parts of the tree as parameters.
 
 pub(crate) mod committer;
@@ -24,7 +24,6 @@ mod spans;
 mod subtrees;
 mod target;
 mod wanted;
-pub(crate) mod weights;
 mod writes;
 
 pub use derived::DerivedWrites;

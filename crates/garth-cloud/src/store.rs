@@ -9,12 +9,11 @@
 //! Nothing is kept between calls, except judgements of the files of gates, which hold for good.
 //!
 //! - `reader`: transactions that fetch rows until a read is complete;
-//! - `calls`, `open_file`, `uploads`, `account`, `view_base`: the interfaces;
+//! - `calls`, `open_file`, `uploads`, `view_base`: the interfaces;
 //! - `records`: commits that are found again by an id or key;
 //! - `rules`, `quotas`: what operators set for commits to obey;
-//! - `retention`: limits on the past and on stored bytes; `maintenance`: what collections use of a handle.
+//! - `maintenance`: what collections use of a handle.
 
-mod account;
 mod calls;
 mod maintenance;
 mod open_file;
@@ -22,7 +21,6 @@ mod past_reads;
 mod quotas;
 mod reader;
 mod records;
-mod retention;
 mod rules;
 mod uploads;
 mod view_base;
@@ -48,25 +46,26 @@ use crate::holds::{Holds, Instance};
 /// The tree of an account, now or as of a commit.
 #[derive(Clone, Debug)]
 pub struct PgStore {
-    inner: Arc<Inner>,
+    pub(crate) inner: Arc<Inner>,
     /// The state that is shown; `None` for the newest.
     as_of: Option<Arc<Past>>,
     /// Part of the tree that it reaches.
-    reach: Arc<Reach>,
+    pub(crate) reach: Arc<Reach>,
 }
 
-struct Inner {
-    pool: Arc<Pool>,
-    account: i64,
-    env: Env,
-    registry: Registry,
-    judgements: Arc<Judgements>,
-    open: Arc<OpenNodes>,
-    pasts: Arc<OpenPasts>,
-    holds: Arc<Holds>,
+/// State that the handles of an account share.
+pub(crate) struct Inner {
+    pub(crate) pool: Arc<Pool>,
+    pub(crate) account: i64,
+    pub(crate) env: Env,
+    pub(crate) registry: Registry,
+    pub(crate) judgements: Arc<Judgements>,
+    pub(crate) open: Arc<OpenNodes>,
+    pub(crate) pasts: Arc<OpenPasts>,
+    pub(crate) holds: Arc<Holds>,
     /// Renews the leases as long as the tree is used.
     _instance: Arc<Instance>,
-    committer: Committer,
+    pub(crate) committer: Committer,
 }
 
 impl fmt::Debug for Inner {
@@ -126,7 +125,7 @@ impl PgStore {
         Ok(Arc::new(self.with_reach(Reach::account(Within::everything().without([system])))))
     }
 
-    fn with_reach(&self, reach: Reach) -> Self {
+    pub(crate) fn with_reach(&self, reach: Reach) -> Self {
         Self { reach: Arc::new(reach), ..self.clone() }
     }
 

@@ -43,8 +43,8 @@ use crate::logs;
 /// nothing.
 ///
 /// With --json, prints one object when it accepts connections: url, data (a folder, or a URL without
-/// secrets), account, key (null unless new). With --check: addresses, in_use, data, state (missing, current or
-/// older), account, creates_key, hosts (null for any), origins, limits_calls, sink, model, embedder.
+/// secrets), account, key (null unless new). With --check: addresses, in_use, data, state (missing, current
+/// or older), account, creates_key, hosts (null for any), origins, limits_calls, sink, model, embedder.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  garth serve --listen 127.0.0.1:0 --json\n  garth serve --check\n  \
                         garth serve --postgres-file /etc/garth/database-url")]

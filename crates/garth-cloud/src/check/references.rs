@@ -1,4 +1,4 @@
-//! The part of the check that counts the references to chunks, and the bytes that the account stores.
+//! The part of the check that counts the references to chunks.
 //!
 //! Extents have no index by chunk, because every append would write to it. They are counted in one state of
 //! the database, page by page, which holds up no commit: counts that differ are wrong.
@@ -10,7 +10,6 @@ use tokio_postgres::Row;
 
 use super::{Check, count, rows, text};
 use crate::client::Pages;
-use crate::collect::difference;
 use crate::values::columns::{column, number};
 
 /// Chunks counted in one pass over the extents: bounds memory to 16 MiB.
@@ -72,7 +71,6 @@ impl Counts {
 impl Check<'_> {
     pub(super) async fn references(&mut self) -> Result<()> {
         self.stray_counts().await?;
-        self.stored_bytes().await?;
         let mut first = 0;
         loop {
             let conn = self.pool.connection().await?;
@@ -87,19 +85,6 @@ impl Check<'_> {
                 None => return Ok(()),
             }
         }
-    }
-
-    /// Compares the bytes that the rows of the account count for with those that its head row has.
-    async fn stored_bytes(&mut self) -> Result<()> {
-        let conn = self.pool.connection().await?;
-        let difference = difference(&conn, self.committer.account).await;
-        let difference = conn.settle(difference).await?;
-        if difference != 0 {
-            let what =
-                format!("the stored bytes of the account differ by {difference} from those of its rows");
-            self.report.add("head", what);
-        }
-        Ok(())
     }
 
     /// Reports counts that belong to no chunk.

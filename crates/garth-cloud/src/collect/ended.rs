@@ -9,10 +9,10 @@ use tokio_postgres::types::Type;
 use super::step::{Progress, Run, Statement, Times};
 use crate::client::param;
 use crate::control::CONTROL;
-use crate::rows::weights::{idempotency_weight, log_more_weight, log_weight};
 use crate::uploads;
 use crate::values::columns::{column, int, number};
 use crate::values::parameters::list;
+use crate::weights::{idempotency_weight, log_more_weight, log_weight};
 
 /// Expired entries recorded in one commit: bounds the time that writers wait for it.
 const EXPIRED: i64 = 64;

@@ -10,9 +10,9 @@ use garth_engine::{Error, ErrorKind, Result};
 use tokio_postgres::Row;
 
 use super::step::{Statement, read};
-use crate::rows::weights::stored_bytes;
 use crate::store::PgStore;
 use crate::values::columns::{column, head, number};
+use crate::weights::stored_bytes;
 
 const HEAD: &str = concat!(
     "SELECT seq, time, next_ino, next_chunk, control, projections, oldest, folded, ",

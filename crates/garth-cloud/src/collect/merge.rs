@@ -20,9 +20,9 @@ use tokio_postgres::types::Type;
 
 use super::step::{Run, Step};
 use crate::client::{Param, param};
-use crate::rows::weights::ROW;
 use crate::values::columns::{column, extent, int, number, older};
 use crate::values::parameters::ints;
+use crate::weights::ROW;
 
 /// Extents below this number of bytes are small. A run ends once it has as many.
 const SMALL: u64 = DEDUP_FROM as u64;

@@ -9,11 +9,11 @@ use super::index;
 use super::step;
 use crate::client::{Connection, Param, Pipe, begin_reads, param};
 use crate::indexing::{Progress, reindex_step};
-use crate::rows::weights::{
-    attribute_weight, idempotency_weight, log_more_weight, log_weight, name_weight, node_weight,
-};
 use crate::store::PgStore;
 use crate::values::columns::{column, head, int, number};
+use crate::weights::{
+    attribute_weight, idempotency_weight, log_more_weight, log_weight, name_weight, node_weight,
+};
 
 /// Inodes, chunks or commits of a page.
 const PAGE: u64 = 1 << 14;

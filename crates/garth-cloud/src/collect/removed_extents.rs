@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::step::Step;
-use crate::rows::{references, weights};
+use crate::rows::references;
 use crate::values::parameters::ints;
+use crate::weights;
 
 const NO_ENDED: &str =
     "DELETE FROM garth.extent_past e USING unnest($2::bigint[], $3::bigint[], $4::bigint[]) k(ino, till, off)

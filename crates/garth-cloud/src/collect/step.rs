@@ -259,7 +259,7 @@ impl Step {
         self.queued.push((sql, params));
     }
 
-    /// Counts stored bytes that the changes free, by the weights of [`crate::rows::weights`].
+    /// Counts stored bytes that the changes free, by the weights of [`crate::weights`].
     pub(crate) fn frees(&mut self, bytes: u64) {
         self.changes |= bytes > 0;
         self.freed = self.freed.saturating_add(int(bytes));

@@ -15,9 +15,9 @@ use tokio_postgres::types::Type;
 use super::step::{Run, Step, Times};
 use crate::client::{Param, param};
 use crate::rows::references;
-use crate::rows::weights::{ROW, attribute_weight, node_weight};
 use crate::values::columns::{column, int, number};
 use crate::values::parameters::ints;
+use crate::weights::{ROW, attribute_weight, node_weight};
 
 /// Unnamed nodes that are listed at a time.
 const NODES: i64 = 64;

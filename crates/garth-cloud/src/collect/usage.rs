@@ -16,9 +16,9 @@ use super::kept;
 use super::limits::Limits;
 use super::step::read;
 use crate::client::{Param, param};
-use crate::rows::weights::{PASSAGE, ROW, attribute_weight, log_more_weight, log_weight, name_weight};
 use crate::store::PgStore;
 use crate::values::columns::{column, int, number};
+use crate::weights::{PASSAGE, ROW, attribute_weight, log_more_weight, log_weight, name_weight};
 
 /// Nodes of a page, and extents.
 const NODES: i64 = 256;

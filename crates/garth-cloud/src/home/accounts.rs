@@ -13,10 +13,10 @@ use tokio_postgres::types::Type;
 use super::shared::Shared;
 use super::transaction::{self, after_param, id_param, int, known, read, text};
 use crate::client::{Pipe, param};
-use crate::rows::weights::stored_bytes;
 use crate::schema::FIRST_ROWS;
 use crate::values::columns::column;
 use crate::values::parameters::{ints, texts};
+use crate::weights::stored_bytes;
 
 /// Account of an id, as [`Found::of`] reads it.
 pub(super) const FIND: &str = "SELECT account, id, folder, created, deleted FROM garth.account WHERE id = $1";

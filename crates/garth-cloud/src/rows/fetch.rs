@@ -26,13 +26,13 @@ use super::derived::{DerivedKeys, Projections};
 use super::subtrees;
 use super::target::Target;
 use super::wanted::Wanted;
-use super::weights::stored_bytes;
 use super::writes::{Writer, Writes};
 use crate::ahead::Ahead;
 use crate::client::{Connection, Param, Pipe, begin_reads, begin_writes, param};
 use crate::control::{CONTROL, Control};
 use crate::reads::{FetchedRows, Round};
 use crate::values::columns::{MAX_DIR, column, head, int, number};
+use crate::weights::stored_bytes;
 
 /// Limit on the time of a statement of a transaction that only reads.
 const READ_TIME: Duration = Duration::from_secs(30);

@@ -11,10 +11,10 @@ use garth_engine::rule::Digest;
 use tokio_postgres::types::Type;
 
 use super::target::Target;
-use super::weights::{idempotency_weight, log_more_weight, log_weight};
 use crate::client::param;
 use crate::values::labels;
 use crate::values::parameters::{ints, list, signed, texts};
+use crate::weights::{idempotency_weight, log_more_weight, log_weight};
 
 // The account is locked, so no other owner gets a number meanwhile.
 const OWNERS: &str = "INSERT INTO garth.owner (account, id, hash, key)

@@ -7,10 +7,10 @@ use tokio_postgres::types::Type;
 use super::name_writes::born;
 use super::spans::{Dirs, bound, dirs};
 use super::target::Target;
-use super::weights::{name_weight, node_weight};
 use crate::client::param;
 use crate::values::columns::int;
 use crate::values::parameters::{ints, list, texts};
+use crate::weights::{name_weight, node_weight};
 
 /// Takes the names of removed subtrees from their nodes, except from those that the batch changed in other
 /// ways, whose rows have the new counts. A node that keeps a name after the first operation that took some

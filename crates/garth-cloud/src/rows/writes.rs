@@ -17,12 +17,12 @@ use super::name_writes::NameWrites;
 use super::record_writes::RecordWrites;
 use super::references;
 use super::target::Target;
-use super::weights::{self, PASSAGE, ROW};
 use crate::arriving::NUMBER_CHUNKS;
 use crate::client::{Param, Pipe, param};
 use crate::values::columns::{MAX_DIR, int, kind_number, older};
 use crate::values::labels;
 use crate::values::parameters::{Blob, ints, list, signed, texts};
+use crate::weights::{self, PASSAGE, ROW};
 
 const NODES: &str = "INSERT INTO garth.node (account, ino, seq, kind, mode, uid, gid, rdev, nlink, size, mtime,
         ctime, birthtime, atime, target, attrs_seq, expires_at, content_seq)

@@ -36,14 +36,14 @@ const REMOVE: &str = "DELETE FROM garth.quota WHERE account = $1 AND key = $2 RE
 
 impl PgStore {
     /// Returns the quotas of the tree.
-    pub(super) async fn quotas_now(&self) -> Result<Quotas> {
+    pub(crate) async fn quotas_now(&self) -> Result<Quotas> {
         let conn = self.inner.pool.connection().await?;
         let rows = Pages::new(&conn, self.inner.account).last(QUOTAS, Vec::new()).await;
         quotas_of(&conn.settle(rows).await?)
     }
 
     /// Sets the quota of a path, see [`AccountStore::set_quota`](garth_engine::AccountStore::set_quota).
-    pub(super) async fn set_quota_now(&self, path: &TreePath, limits: Limits) -> Result<Quota> {
+    pub(crate) async fn set_quota_now(&self, path: &TreePath, limits: Limits) -> Result<Quota> {
         limits.check()?;
         let (inner, path) = (Arc::clone(&self.inner), path.clone());
         self.inner.pool.run(async move { inner.set_quota(path, Some(limits)).await }).await
@@ -61,7 +61,7 @@ impl PgStore {
     }
 
     /// Removes the quota of a path.
-    pub(super) async fn remove_quota_now(&self, path: &TreePath) -> Result<()> {
+    pub(crate) async fn remove_quota_now(&self, path: &TreePath) -> Result<()> {
         let (inner, path) = (Arc::clone(&self.inner), path.clone());
         let remove = async move {
             let conn = inner.pool.connection().await?;

@@ -68,7 +68,7 @@ const JUDGED: &str = "INSERT INTO garth.judged (account, demand, ino, etag, unti
 
 impl PgStore {
     /// Returns the control data in force.
-    pub(super) async fn control(&self) -> Result<Control> {
+    pub(crate) async fn control(&self) -> Result<Control> {
         let inner = &self.inner;
         let known = inner.committer.control.last();
         let conn = inner.pool.connection().await?;
@@ -88,7 +88,7 @@ impl PgStore {
 
     /// Sets a rule, see [`AccountStore::set_rule`](garth_engine::AccountStore::set_rule). The check ends with
     /// this future.
-    pub(super) async fn set_rule_now(&self, rule: Rule, force: bool) -> Result<SetRuleResult> {
+    pub(crate) async fn set_rule_now(&self, rule: Rule, force: bool) -> Result<SetRuleResult> {
         // An impossible rule is refused before the tree is checked.
         self.control().await?.rules.with(rule.clone())?;
         let whole = self.with_reach(Reach::everything());
@@ -147,7 +147,7 @@ impl PgStore {
     }
 
     /// Removes a rule. Returns true if it existed.
-    pub(super) async fn remove_rule_now(&self, pattern: &PathPattern, constraint: &str) -> Result<bool> {
+    pub(crate) async fn remove_rule_now(&self, pattern: &PathPattern, constraint: &str) -> Result<bool> {
         let rules = self.control().await?.rules;
         rules.without(pattern, constraint)?;
         let is_it = |rule: &&Rule| rule.pattern() == pattern && rule.constraint().name() == constraint;

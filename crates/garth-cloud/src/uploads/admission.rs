@@ -9,11 +9,11 @@ use tokio_postgres::types::Type;
 use crate::client::param;
 use crate::control::{CONTROL, Control, ControlCache};
 use crate::holds::Holds;
-use crate::rows::weights::stored_bytes;
 use crate::rows::{QUOTAS, quotas_of};
 use crate::transaction::deleted;
 use crate::values::columns::{int, number};
 use crate::values::labels;
+use crate::weights::stored_bytes;
 
 /// Version of the control data, and the stored bytes with those that arrive at other servers.
 const HEAD: &str = concat!(

@@ -95,7 +95,7 @@ const DAMAGE: [(&str, &str, &str); 33] = [
         "references",
         "references are counted for chunk 999",
     ),
-    ("UPDATE garth.head SET stored = stored + 1", "head", "stored bytes of the account differ by -1"),
+    ("UPDATE garth.head SET stored = stored + 1", "head", "stored bytes of the account differ"),
     ("UPDATE garth.head SET next_ino = 3", "head", "but the next inode is 3"),
     ("UPDATE garth.head SET next_chunk = 1", "head", "but the next chunk is 1"),
     ("UPDATE garth.head SET next_passage = 0", "head", "but the next passage is 0"),

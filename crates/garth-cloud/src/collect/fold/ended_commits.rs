@@ -10,9 +10,9 @@ use tokio_postgres::types::Type;
 use super::pass;
 use crate::client::param;
 use crate::collect::step::{Run, Step};
-use crate::rows::weights::{log_more_weight, log_weight};
 use crate::values::columns::{column, int, number};
 use crate::values::parameters::{ints, list};
+use crate::weights::{log_more_weight, log_weight};
 
 /// Next commits before commit `$2` after the place of the pass, until their changes take `$3` pieces; of
 /// one commit at least. Those with an idempotency key stay in the log: a retry gets its answer as long as

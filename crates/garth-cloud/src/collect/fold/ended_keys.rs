@@ -12,9 +12,9 @@ use tokio_postgres::types::Type;
 use super::pass;
 use crate::client::param;
 use crate::collect::step::{Run, Statement};
-use crate::rows::weights;
 use crate::values::columns::{column, int, number};
 use crate::values::parameters::{ints, texts};
+use crate::weights;
 
 /// Names that ended at or before commit `$5`, of the next `$6` after a fork, directory and name; and the
 /// last of those looked at, with the number of them as a negative end.

@@ -10,9 +10,9 @@ use super::pass;
 use crate::client::{Param, param};
 use crate::collect::removed_extents::{EndedExtent, RemovedExtents};
 use crate::collect::step::{Run, Step};
-use crate::rows::weights::{attribute_weight, node_weight};
 use crate::values::columns::{column, int, number};
 use crate::values::parameters::ints;
+use crate::weights::{attribute_weight, node_weight};
 
 /// Next `$3` nodes `n` to visit, with their version at commit `$2`.
 macro_rules! nodes {

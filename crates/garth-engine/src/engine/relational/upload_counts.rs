@@ -33,8 +33,8 @@ pub struct OwnUploads {
 }
 
 impl OwnUploads {
-    /// Returns the time from which at least `bytes` of discarded uploads are counted no longer; `None` if they
-    /// have fewer.
+    /// Returns the time from which at least `bytes` of discarded uploads are counted no longer; `None` if
+    /// they have fewer.
     pub fn freed_at(&self, bytes: u64) -> Option<Timestamp> {
         let mut sum = 0_u64;
         self.freed.iter().find_map(|(time, freed)| {

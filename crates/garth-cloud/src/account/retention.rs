@@ -10,11 +10,11 @@ use garth_engine::path::TreePath;
 use garth_engine::rule::retention::Retention;
 use tokio_postgres::types::Type;
 
-use super::PgStore;
 use crate::client::param;
 use crate::collect::announce::{allowed, time_of};
 use crate::collect::limits::{Limits, retention, statements};
 use crate::collect::{kept, step};
+use crate::store::PgStore;
 use crate::values::columns::int;
 use crate::values::parameters::{list, texts};
 

@@ -1,4 +1,6 @@
-//! Maintenance of an account: [`AccountStore`].
+//! Maintenance of an account: [`AccountStore`]. `retention` has the limits on the past and on stored bytes.
+
+mod retention;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,9 +15,9 @@ use garth_engine::rule::retention::Retention;
 use garth_engine::rule::{PathPattern, Rule};
 use garth_engine::{AccountStore, Error, ErrorKind, FileSystem, Result};
 
-use super::PgStore;
 use crate::check::check;
 use crate::collect;
+use crate::store::PgStore;
 
 #[async_trait]
 impl AccountStore for PgStore {
@@ -49,7 +51,18 @@ impl AccountStore for PgStore {
 
     async fn fsck(&self) -> Result<Fsck> {
         let inner = Arc::clone(&self.inner);
-        self.inner.pool.run(async move { check(&inner.pool, &inner.committer).await }).await
+        let checked = async move {
+            let mut report = check(&inner.pool, &inner.committer).await?;
+            let conn = inner.pool.connection().await?;
+            let difference = collect::difference(&conn, inner.account).await;
+            let difference = conn.settle(difference).await?;
+            if difference != 0 {
+                let what = "the stored bytes of the account differ from those of its rows";
+                report.add("head", format!("{what}: {difference} more are due"));
+            }
+            Ok(report)
+        };
+        self.inner.pool.run(checked).await
     }
 
     async fn reindex(&self) -> Result<u64> {
