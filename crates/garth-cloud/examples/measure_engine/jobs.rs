@@ -129,7 +129,7 @@ impl Job {
             }
             Self::Rename => {
                 let (one, other) = (path("/renamed/a")?, path("/renamed/b")?);
-                if number % 2 == 0 { Op::rename(one, other) } else { Op::rename(other, one) }
+                if number.is_multiple_of(2) { Op::rename(one, other) } else { Op::rename(other, one) }
             }
             Self::Put => {
                 let text = format!("{number} ").repeat(2048).chars().take(2048).collect::<String>();

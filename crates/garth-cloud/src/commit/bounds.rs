@@ -45,6 +45,6 @@ mod tests {
         assert_eq!(first_of(&requests).len(), 4);
         assert_eq!(first_of(&requests[..3]).len(), 3);
         let none = Batch::new([]);
-        assert_eq!(first_of(&vec![Request { batch: &none, reach: &reach }; 9]).len(), 9);
+        assert_eq!(first_of(&[Request { batch: &none, reach: &reach }; 9]).len(), 9);
     }
 }

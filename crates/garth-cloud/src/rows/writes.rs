@@ -187,7 +187,7 @@ impl Writes {
     /// Adds the rows of a batch, which was planned after those that were added before. `seq` is its commit.
     pub fn add(&mut self, delta: &Delta, seq: u64, batch: &Batch, texts: BatchTexts) {
         let BatchTexts { log, more, attributes } = texts;
-        self.count_texts(delta, (&log, &more, &attributes));
+        self.count_texts(delta, &log, &more, &attributes);
         self.attributes.extend(attributes.into_iter().map(|(ino, json)| (ino, seq, json)));
         self.log.push(log);
         self.log_more.extend(more.into_iter().map(|(first, json)| (seq, first as u64, json)));
@@ -242,7 +242,9 @@ impl Writes {
     fn count_texts(
         &mut self,
         delta: &Delta,
-        (log, more, attributes): (&LogRow, &[(usize, String)], &[(u64, String)]),
+        log: &LogRow,
+        more: &[(usize, String)],
+        attributes: &[(u64, String)],
     ) {
         // Those that ended go on in the past.
         for (dir, name) in delta.names.iter().filter(|(_, it)| it.after.is_some()).map(|(key, _)| key) {

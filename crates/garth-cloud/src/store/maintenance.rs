@@ -67,6 +67,7 @@ impl PgStore {
     ///
     /// # Errors
     /// Errors of the database.
+    #[allow(clippy::redundant_closure, reason = "the function itself is not general over lifetimes")]
     pub(crate) async fn first_fork(&self) -> Result<Option<(u64, Hold)>> {
         self.reading(|_| {}, |view| kept_states::first_fork(view)).await
     }

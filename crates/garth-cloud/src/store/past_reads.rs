@@ -18,6 +18,7 @@ impl PgStore {
     ///
     /// # Errors
     /// Errors of the database.
+    #[allow(clippy::redundant_closure, reason = "the function itself is not general over lifetimes")]
     pub(crate) async fn all_forks(&self) -> Result<Option<Vec<u64>>> {
         self.reading(|_| {}, |view| kept_states::all_forks(view)).await
     }

@@ -67,7 +67,7 @@ async fn new_class_is_no_directory() {
     let (_database, _account, store) = account().await;
     let set = Retention { content: vec![limit("/cache", Duration::ZERO)], ..Retention::default() };
     store.set_retention(set.clone()).await.unwrap();
-    store.commit(Op::mkdir(&at("/cache")).into()).await.unwrap();
+    store.commit(Op::mkdir(at("/cache")).into()).await.unwrap();
     let more = Retention { commits: Some(9), ..set.clone() };
     assert_eq!(store.replace_retention(set.clone(), more.clone()).await.unwrap().set, more, "it may stay");
     store.set_retention(Retention::default()).await.unwrap();

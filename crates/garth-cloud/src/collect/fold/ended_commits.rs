@@ -80,7 +80,7 @@ pub(super) async fn remove(run: &mut Run<'_>, pass: Pass) -> Result<()> {
         };
         let reached = number(reached, 0)?;
         let last = last.first().map(|row| Ok::<_, garth_engine::Error>((number(row, 0)?, column(row, 1)?)));
-        keep_authors(&mut step, last.transpose()?, &commits)?;
+        keep_authors(&mut step, last.transpose()?.as_ref(), &commits)?;
         let span = || [place.at, reached].map(|seq| param(int(seq), Type::INT8)).into();
         step.add(NO_MORE, span());
         step.add(NO_COMMITS, span());
@@ -93,7 +93,7 @@ pub(super) async fn remove(run: &mut Run<'_>, pass: Pass) -> Result<()> {
 }
 
 /// Adds the statements that write the authors of commits. `last` is the last run that was written.
-fn keep_authors(step: &mut Step, last: Option<AuthorRun>, commits: &[Row]) -> Result<()> {
+fn keep_authors(step: &mut Step, last: Option<&AuthorRun>, commits: &[Row]) -> Result<()> {
     let mut read = Vec::with_capacity(commits.len());
     for row in commits {
         read.push((number(row, 0)?, numbered(column::<Option<&str>>(row, 1)?).map(str::to_owned)));
@@ -113,12 +113,12 @@ fn keep_authors(step: &mut Step, last: Option<AuthorRun>, commits: &[Row]) -> Re
 /// Joins commits in a row by one author. Returns the old and new end of the last run that was written, if
 /// that goes on, and the runs after it.
 fn author_runs(
-    last: Option<AuthorRun>,
+    last: Option<&AuthorRun>,
     commits: Vec<(u64, Option<String>)>,
 ) -> (Option<(u64, u64)>, Vec<AuthorRun>) {
     let (mut longer, mut runs): (Option<(u64, u64)>, Vec<AuthorRun>) = (None, Vec::new());
     for (seq, author) in commits {
-        match (runs.last_mut(), &last) {
+        match (runs.last_mut(), last) {
             (Some(run), _) if run.1 == author => run.0 = seq,
             (None, Some((till, of))) if *of == author => longer = Some((*till, seq)),
             _ => runs.push((seq, author)),
@@ -136,9 +136,9 @@ mod tests {
         let of = |seq, author: &str| (seq, (!author.is_empty()).then(|| author.to_owned()));
         let commits = || vec![of(4, "scout"), of(5, "scout"), of(6, ""), of(7, ""), of(8, "scout")];
         let runs = vec![of(7, ""), of(8, "scout")];
-        assert_eq!(author_runs(Some(of(3, "scout")), commits()), (Some((3, 5)), runs.clone()));
+        assert_eq!(author_runs(Some(&of(3, "scout")), commits()), (Some((3, 5)), runs.clone()));
         let all = [vec![of(5, "scout")], runs].concat();
         assert_eq!(author_runs(None, commits()), (None, all.clone()));
-        assert_eq!(author_runs(Some(of(3, "")), commits()), (None, all));
+        assert_eq!(author_runs(Some(&of(3, "")), commits()), (None, all));
     }
 }
